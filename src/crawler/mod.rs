@@ -1,0 +1,3 @@
+//! Doing the work: claim, permit, fetch, decode, store, settle, until the run is drained.
+
+pub mod http;

@@ -1,0 +1,5 @@
+//! The `trawler` command.
+
+fn main() -> std::process::ExitCode {
+    trawler::cli::main()
+}

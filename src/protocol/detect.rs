@@ -1,0 +1,1 @@
+//! Finding out which protocol an endpoint speaks.

@@ -1,0 +1,1 @@
+//! Builders and loopback servers for the tests.
