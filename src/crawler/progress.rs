@@ -1,0 +1,94 @@
+//! Counters for people who watch: cheap to write, read by the progress display. Nothing is decided by them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::task::NodeName;
+
+/// Per-node counters of one run.
+#[derive(Debug, Default)]
+pub struct Progress {
+    nodes: BTreeMap<NodeName, NodeProgress>,
+}
+
+/// What one node has had so far.
+#[derive(Debug, Default)]
+pub struct NodeProgress {
+    requests: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    total: AtomicU64,
+    failed_tasks: AtomicU64,
+    last_problem: Mutex<Option<String>>,
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Requests answered.
+    pub requests: u64,
+    /// Records found.
+    pub records: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+    /// The server's own total; 0: not known.
+    pub total: u64,
+    /// Tasks given up.
+    pub failed_tasks: u64,
+    /// The latest problem, in one sentence.
+    pub last_problem: Option<String>,
+}
+
+impl Progress {
+    /// Counters for these nodes.
+    pub fn new(nodes: impl IntoIterator<Item = NodeName>) -> Self {
+        Self { nodes: nodes.into_iter().map(|name| (name, NodeProgress::default())).collect() }
+    }
+
+    /// One node's counters.
+    pub fn node(&self, name: &NodeName) -> Option<&NodeProgress> {
+        self.nodes.get(name)
+    }
+
+    /// All nodes, in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&NodeName, NodeCounts)> {
+        self.nodes.iter().map(|(name, node)| (name, node.counts()))
+    }
+}
+
+impl NodeProgress {
+    pub(super) fn add_answer(&self, requests: u64, bytes: u64) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_page(&self, records: u64, total: Option<u64>) {
+        self.records.fetch_add(records, Ordering::Relaxed);
+        if let Some(total) = total {
+            self.total.fetch_max(total, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn add_failure(&self) {
+        self.failed_tasks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_problem(&self, sentence: &str) {
+        if let Ok(mut problem) = self.last_problem.lock() {
+            *problem = Some(sentence.to_owned());
+        }
+    }
+
+    /// The counters now.
+    pub fn counts(&self) -> NodeCounts {
+        NodeCounts {
+            requests: self.requests.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            total: self.total.load(Ordering::Relaxed),
+            failed_tasks: self.failed_tasks.load(Ordering::Relaxed),
+            last_problem: self.last_problem.lock().ok().and_then(|problem| problem.clone()),
+        }
+    }
+}
