@@ -5,6 +5,7 @@
 //! may die at any instant.
 
 mod context;
+pub mod credential;
 mod effects;
 pub mod http;
 mod progress;
