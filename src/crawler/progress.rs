@@ -20,6 +20,7 @@ pub struct NodeProgress {
     bytes: AtomicU64,
     total: AtomicU64,
     failed_tasks: AtomicU64,
+    open_sections: AtomicU64,
     last_problem: Mutex<Option<String>>,
 }
 
@@ -36,8 +37,17 @@ pub struct NodeCounts {
     pub total: u64,
     /// Tasks given up.
     pub failed_tasks: u64,
+    /// Sections being traversed.
+    pub open_sections: u64,
     /// The latest problem, in one sentence.
     pub last_problem: Option<String>,
+}
+
+impl NodeCounts {
+    /// Whether something was asked and nothing is under way any more.
+    pub fn is_finished(&self) -> bool {
+        self.open_sections == 0 && (self.requests > 0 || self.failed_tasks > 0)
+    }
 }
 
 impl Progress {
@@ -74,6 +84,14 @@ impl NodeProgress {
         self.failed_tasks.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn open_section(&self) {
+        self.open_sections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn close_section(&self) {
+        self.open_sections.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(super) fn set_problem(&self, sentence: &str) {
         if let Ok(mut problem) = self.last_problem.lock() {
             *problem = Some(sentence.to_owned());
@@ -88,6 +106,7 @@ impl NodeProgress {
             bytes: self.bytes.load(Ordering::Relaxed),
             total: self.total.load(Ordering::Relaxed),
             failed_tasks: self.failed_tasks.load(Ordering::Relaxed),
+            open_sections: self.open_sections.load(Ordering::Relaxed),
             last_problem: self.last_problem.lock().ok().and_then(|problem| problem.clone()),
         }
     }

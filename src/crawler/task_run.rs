@@ -10,14 +10,14 @@ use tracing::{debug, warn};
 
 use super::context::{CrawlContext, CrawlNode};
 use super::effects::{SoFar, page_effects};
-use super::http::{FetchError, Fetched, GateClosed, RequestGate};
+use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::settle::Verdict;
 use super::worker::CrawlerError;
 use crate::finding::{Checkpoint, Limited, Validators};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
-use crate::queue::{Holder, LeaseRef, Leased, Permit, SettleResult, Settlement};
-use crate::store::{Committed, Opened, TaskEffects, TaskResult, Traversal};
+use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
+use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -61,8 +61,8 @@ enum TaskError {
     Fatal(CrawlerError),
 }
 
-impl From<crate::store::StoreError> for TaskError {
-    fn from(error: crate::store::StoreError) -> Self {
+impl From<StoreError> for TaskError {
+    fn from(error: StoreError) -> Self {
         Self::Fatal(CrawlerError::Store(error))
     }
 }
@@ -129,13 +129,15 @@ impl TaskRun<'_> {
         let gate = TaskGate { run: self };
         let fetched = self.context.http.send(&request, &node.access, &gate, validators).await;
         let effects = match fetched.map_err(TaskError::Fetch)? {
-            Fetched::NotModified { requests } => {
+            Fetched::NotModified { spent } => {
+                let requests = u64::from(spent.requests);
                 self.count(|progress| progress.add_answer(requests, 0));
                 TaskEffects { task: self.task.id, result: TaskResult::NotModified, requests, ..TaskEffects::default() }
             }
-            Fetched::Response { response, requests, .. } => {
+            Fetched::Response { response, spent } => {
+                let requests = u64::from(spent.requests);
                 self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
-                let response = Arc::new(response);
+                let response: Arc<Response> = Arc::from(response);
                 let page = self.decode(node, reader_context.into_owned(), &response).await?;
                 self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
                 let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
@@ -173,8 +175,7 @@ impl TaskRun<'_> {
             }
         }
         if committed.pending == 0 {
-            let close = self.context.close_request(None);
-            self.context.store.close_traversal(&open.traversal, close).await?;
+            self.close(open).await?;
         }
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
@@ -195,15 +196,16 @@ impl TaskRun<'_> {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
             TaskError::Read(error) => (error.to_string(), error.outcome()),
-            TaskError::Fetch(FetchError::GateClosed { .. }) => {
+            TaskError::Fetch(FetchError { failure: Failure::Gate(_), .. }) => {
                 return Ok(Done::without_effect(SettleResult::Released));
             }
-            TaskError::Fetch(error) => {
-                self.count(|progress| progress.add_answer(error.requests(), 0));
-                if let Some((origin, pushback)) = error.pushback() {
-                    self.context.queue.pushback(self.holder, &origin, pushback).await?;
+            TaskError::Fetch(mut error) => {
+                self.count(|progress| progress.add_answer(u64::from(error.spent.requests), 0));
+                if let Some(pushback) = pushback_of(&error) {
+                    self.context.queue.pushback(self.holder, &self.task.origin, pushback).await?;
                 }
-                (self.describe(&error), error.outcome())
+                self.add_the_servers_words(&mut error);
+                (error.to_string(), error.outcome())
             }
         };
         let section = &self.task.section;
@@ -238,18 +240,22 @@ impl TaskRun<'_> {
             };
             let committed = self.context.store.commit(&open.traversal, effects).await?;
             if committed.pending == 0 {
-                self.context.store.close_traversal(&open.traversal, self.context.close_request(None)).await?;
+                self.close(open).await?;
             }
         }
         Ok(())
     }
 
-    /// The error's sentence, with the server's own word if it has one in the protocol's format.
-    fn describe(&self, error: &FetchError) -> String {
-        let word = error.response().zip(self.node().ok()).and_then(|(answer, node)| node.reader.describe_error(answer));
-        match word {
-            Some(word) => format!("{error}; the server says: {word}"),
-            None => error.to_string(),
+    async fn close(&self, open: &OpenSection) -> Result<(), StoreError> {
+        self.context.store.close_traversal(&open.traversal, self.context.close_request(None)).await?;
+        self.count(super::progress::NodeProgress::close_section);
+        Ok(())
+    }
+
+    /// The server's own words, if its answer is in the protocol's format.
+    fn add_the_servers_words(&self, error: &mut FetchError) {
+        if let (Failure::Status(status), Ok(node)) = (&mut error.failure, self.node()) {
+            status.detail = node.reader.describe_error(&status.response);
         }
     }
 
@@ -266,12 +272,11 @@ impl TaskRun<'_> {
             return Ok(work.clone());
         }
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
-            Opened::Open { traversal, validators, checkpoint } => SectionWork::Open(Box::new(OpenSection {
-                traversal,
-                validators,
-                checkpoint,
-                so_far: std::sync::Mutex::default(),
-            })),
+            Opened::Open { traversal, validators, checkpoint } => {
+                self.count(super::progress::NodeProgress::open_section);
+                let so_far = std::sync::Mutex::default();
+                SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
+            }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
             Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
         };
@@ -285,6 +290,17 @@ impl TaskRun<'_> {
             add(progress);
         }
     }
+}
+
+/// How the server pushed back, if it did.
+fn pushback_of(error: &FetchError) -> Option<Pushback> {
+    let kind = match &error.failure {
+        Failure::Timeout { .. } => PushbackKind::Timeout,
+        Failure::Status(status) if status.status == 429 => PushbackKind::TooManyRequests,
+        Failure::Status(status) if status.status == 503 => PushbackKind::Unavailable,
+        _ => return None,
+    };
+    Some(Pushback { kind, retry_after: error.retry_after() })
 }
 
 /// Asks the queue for the further requests of one task.
@@ -304,7 +320,11 @@ impl RequestGate for TaskGate<'_> {
                     let wait = until.duration_since(context.clock.now());
                     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
                 }
-                Ok(Permit::Wait { .. } | Permit::Frozen) | Err(_) => return Err(GateClosed),
+                Ok(Permit::Wait { until, .. }) => {
+                    return Err(GateClosed { until: Some(until), why: "its gate opens only later".into() });
+                }
+                Ok(Permit::Frozen) => return Err(GateClosed { until: None, why: "the run is frozen".into() }),
+                Err(error) => return Err(GateClosed { until: None, why: error.to_string().into() }),
             }
         }
     }

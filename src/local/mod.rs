@@ -3,10 +3,14 @@
 
 mod apply;
 mod display;
+pub mod export;
 mod nodes;
 mod observe;
 mod report;
 mod run;
+pub mod secrets;
+mod text;
+mod waiting;
 
 use thiserror::Error;
 
