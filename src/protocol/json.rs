@@ -108,7 +108,7 @@ pub(crate) fn sort_fields(fields: &mut Fields<'_>) {
     fields.dedup_by(|later, first| later.0 == first.0);
 }
 
-impl<'de> Deserialize<'de> for Json<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(JsonVisitor)
     }
@@ -208,7 +208,7 @@ pub(crate) enum RawList<'a> {
     Other,
 }
 
-impl<'de> Deserialize<'de> for RawList<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawList<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RawListVisitor)
     }
