@@ -18,6 +18,9 @@ pub mod ckan;
 pub mod dcat;
 pub mod detect;
 pub mod dsp;
+mod json;
+mod link;
+mod text;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
