@@ -18,6 +18,7 @@ pub mod ckan;
 pub mod dcat;
 pub mod detect;
 pub mod dsp;
+mod link_header;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -271,6 +272,8 @@ pub enum Forgiven {
     RemoteContext,
     /// A dataset listed without the properties that its protocol demands.
     MissingProperty,
+    /// A value longer than the reader keeps, left out.
+    OversizedValue,
 }
 
 /// Why a traversal can't be complete.

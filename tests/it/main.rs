@@ -19,5 +19,6 @@ mod planner;
 mod protocol_contract;
 mod queue_contract;
 mod real_data;
+mod real_data_dcat;
 mod store_contract;
 mod telemetry;

@@ -1,0 +1,133 @@
+//! What must hold of JSON text before a JSON-LD processor sees it: depth is stack, and contexts are copied.
+
+use super::parse::Document;
+use crate::protocol::ReadError;
+
+/// How deep objects and arrays may be nested.
+const MAX_DEPTH: u64 = 64;
+/// A processor copies the active context for each `@context` it meets: the bytes so copied, summed up.
+const MAX_CONTEXT_WORK_BYTES: u64 = 256 << 20;
+/// What a context named by its address weighs: about the stand-in's size.
+const REMOTE_CONTEXT_BYTES: u64 = 8 << 10;
+
+/// What the scan saw.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Contexts {
+    /// Contexts named by an address.
+    pub(super) remote: u64,
+    /// There is no context at all, but the document uses the prefixes that one would define.
+    pub(super) missing: bool,
+}
+
+/// Reads the text once, without building anything.
+pub(super) fn check(document: Document<'_>) -> Result<Contexts, ReadError> {
+    let bytes = document.text.as_bytes();
+    let mut scan = Scan::default();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let end = end_of_string(bytes, at + 1);
+                scan.string(&bytes[at + 1..end.min(bytes.len())]);
+                at = end;
+            }
+            b'{' | b'[' => scan.open(at, *byte == b'{'),
+            b'}' | b']' => scan.close(at),
+            b',' => scan.expects_context = scan.levels.last().is_some_and(|level| level.is_context_list),
+            _ => {}
+        }
+        if scan.levels.len() as u64 > MAX_DEPTH {
+            return Err(document.over_limit("nested deeper than a catalogue has reason to be", MAX_DEPTH));
+        }
+        if scan.work_bytes.max(scan.scoped_bytes.saturating_mul(scan.objects)) > MAX_CONTEXT_WORK_BYTES {
+            return Err(document.over_limit("made of more @context than can be worked through", MAX_CONTEXT_WORK_BYTES));
+        }
+        at += 1;
+    }
+    let missing = scan.contexts == 0 && (document.text.contains("\"dcat:") || document.text.contains("\"hydra:"));
+    Ok(Contexts { remote: scan.remote, missing })
+}
+
+/// The position of the closing quote.
+fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    /// Context bytes in force here.
+    inherited_bytes: u64,
+    /// Where the context starts that this level is the value of.
+    context_from: Option<usize>,
+    /// An array of contexts.
+    is_context_list: bool,
+    /// Somewhere inside a context.
+    in_context: bool,
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    levels: Vec<Level>,
+    /// The next value is a context.
+    expects_context: bool,
+    contexts: u64,
+    remote: u64,
+    objects: u64,
+    work_bytes: u64,
+    /// Bytes of contexts inside contexts, which count again for each object they may apply to.
+    scoped_bytes: u64,
+}
+
+impl Scan {
+    fn string(&mut self, text: &[u8]) {
+        if self.expects_context {
+            self.expects_context = false;
+            self.remote += 1;
+            self.add_context(REMOTE_CONTEXT_BYTES);
+        } else if text == b"@context" {
+            // Also true of a value "@context", after which no value follows: the comma resets it.
+            self.expects_context = true;
+            self.contexts += 1;
+        }
+    }
+
+    fn open(&mut self, at: usize, is_object: bool) {
+        self.objects += u64::from(is_object);
+        let parent = self.levels.last();
+        let inherited_bytes = parent.map_or(0, |level| level.inherited_bytes);
+        let in_context = self.expects_context || parent.is_some_and(|level| level.in_context);
+        self.levels.push(Level {
+            inherited_bytes,
+            context_from: (self.expects_context && is_object).then_some(at),
+            is_context_list: self.expects_context && !is_object,
+            in_context,
+        });
+        self.expects_context = self.expects_context && !is_object;
+    }
+
+    fn close(&mut self, at: usize) {
+        self.expects_context = false;
+        if let Some(Level { context_from: Some(from), .. }) = self.levels.pop() {
+            self.add_context((at - from) as u64);
+        }
+    }
+
+    /// A context of this size takes effect in the innermost level that isn't itself part of it.
+    fn add_context(&mut self, bytes: u64) {
+        let is_list = self.levels.last().is_some_and(|level| level.is_context_list);
+        let owner = self.levels.len().checked_sub(if is_list { 2 } else { 1 });
+        let Some(owner) = owner.and_then(|index| self.levels.get_mut(index)) else { return };
+        owner.inherited_bytes += bytes;
+        self.work_bytes += owner.inherited_bytes;
+        if owner.in_context {
+            self.scoped_bytes += bytes;
+        }
+    }
+}
