@@ -8,6 +8,7 @@ mod architecture;
 mod ckan;
 mod cli;
 mod dcat;
+mod dcat_hostile;
 mod detect;
 mod dsp;
 mod generate;

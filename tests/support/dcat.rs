@@ -10,7 +10,7 @@ use url::Url;
 pub(crate) fn node(endpoint: &str) -> NodeContext {
     NodeContext {
         name: NodeName::from("portal"),
-        endpoint: Url::parse(endpoint).unwrap(),
+        endpoint: Url::parse(endpoint).expect("a test endpoint is a URL"),
         settings: ProtocolSettings::Dcat(DcatSettings { format: None, follow_linked_datasets: true }),
         checkpoint: None,
     }
@@ -20,7 +20,7 @@ pub(crate) fn node(endpoint: &str) -> NodeContext {
 pub(crate) fn answer(url: &str, content_type: &str, body: impl Into<Vec<u8>>) -> Response {
     Response {
         status: 200,
-        url: Url::parse(url).unwrap(),
+        url: Url::parse(url).expect("a test address is a URL"),
         content_type: (!content_type.is_empty()).then(|| content_type.to_owned()),
         links: Vec::new(),
         etag: None,
@@ -29,14 +29,24 @@ pub(crate) fn answer(url: &str, content_type: &str, body: impl Into<Vec<u8>>) ->
     }
 }
 
+/// The node's first task.
+pub(crate) fn root_task(node: &NodeContext) -> Task {
+    DcatReader::new().root_task(node).expect("a test endpoint has a root task")
+}
+
 /// What the reader makes of a root document.
 pub(crate) fn read_root(endpoint: &str, content_type: &str, body: impl Into<Vec<u8>>) -> Result<Page, ReadError> {
     let node = node(endpoint);
-    let task = DcatReader::new().root_task(&node).unwrap();
-    DcatReader::new().decode(&node, &task, &answer(endpoint, content_type, body))
+    DcatReader::new().decode(&node, &root_task(&node), &answer(endpoint, content_type, body))
 }
 
 /// The cursors of the tasks that follow.
 pub(crate) fn cursors(tasks: &[Task]) -> Vec<&str> {
     tasks.iter().map(|task| &*task.cursor).collect()
+}
+
+/// A document of tests/fixtures/dcat.
+pub(crate) fn fixture(name: &str) -> Vec<u8> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dcat").join(name);
+    std::fs::read(path).expect("the fixture is there")
 }

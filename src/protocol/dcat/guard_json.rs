@@ -1,5 +1,10 @@
 //! What must hold of JSON text before a JSON-LD processor sees it: depth is stack, and contexts are copied.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
+use serde_json::Value;
+
 use super::parse::Document;
 use crate::protocol::ReadError;
 
@@ -7,6 +12,10 @@ use crate::protocol::ReadError;
 const MAX_DEPTH: u64 = 64;
 /// A processor copies the active context for each `@context` it meets: the bytes so copied, summed up.
 const MAX_CONTEXT_WORK_BYTES: u64 = 256 << 20;
+/// The length of one context.
+const MAX_CONTEXT_BYTES: u64 = 256 << 10;
+/// How long a chain of terms made of terms may be: a processor follows it, one call inside the other.
+const MAX_TERM_CHAIN: u32 = 8;
 /// What a context named by its address weighs: about the stand-in's size.
 const REMOTE_CONTEXT_BYTES: u64 = 8 << 10;
 
@@ -39,6 +48,14 @@ pub(super) fn check(document: Document<'_>) -> Result<Contexts, ReadError> {
         if scan.levels.len() as u64 > MAX_DEPTH {
             return Err(document.over_limit("nested deeper than a catalogue has reason to be", MAX_DEPTH));
         }
+        if scan.longest_context_bytes > MAX_CONTEXT_BYTES {
+            return Err(document.over_limit("with a longer @context than any needs", MAX_CONTEXT_BYTES));
+        }
+        if let Some(context) = scan.finished_context.take()
+            && has_long_chain(&document.text[context])
+        {
+            return Err(document.over_limit("with an @context of terms made of terms", MAX_TERM_CHAIN.into()));
+        }
         if scan.work_bytes.max(scan.scoped_bytes.saturating_mul(scan.objects)) > MAX_CONTEXT_WORK_BYTES {
             return Err(document.over_limit("made of more @context than can be worked through", MAX_CONTEXT_WORK_BYTES));
         }
@@ -60,6 +77,32 @@ fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// Whether a term of this context is defined by a term that is defined by a term, and so on.
+fn has_long_chain(context: &str) -> bool {
+    let Ok(terms) = serde_json::from_str::<HashMap<String, Value>>(context) else { return false };
+    let mut depths: HashMap<&str, u32> = terms.keys().map(|term| (term.as_str(), 0)).collect();
+    for _ in 0..=MAX_TERM_CHAIN {
+        let deeper: Vec<(&str, u32)> = terms
+            .iter()
+            .map(|(term, definition)| {
+                let depth_of = |text: &str| {
+                    let prefix = text.split(':').next().unwrap_or_default();
+                    let used = [text, prefix].into_iter().filter(|used| *used != term);
+                    used.filter_map(|used| depths.get(used)).max().map_or(0, |depth| depth + 1)
+                };
+                let of_values = match definition {
+                    Value::String(text) => depth_of(text),
+                    Value::Object(parts) => parts.values().filter_map(Value::as_str).map(depth_of).max().unwrap_or(0),
+                    _ => 0,
+                };
+                (term.as_str(), of_values.max(depth_of(term)))
+            })
+            .collect();
+        depths.extend(deeper);
+    }
+    depths.values().any(|depth| *depth > MAX_TERM_CHAIN)
+}
+
 #[derive(Debug, Default)]
 struct Level {
     /// Context bytes in force here.
@@ -79,6 +122,9 @@ struct Scan {
     expects_context: bool,
     contexts: u64,
     remote: u64,
+    /// A context that has just ended, short enough to be looked into.
+    finished_context: Option<Range<usize>>,
+    longest_context_bytes: u64,
     objects: u64,
     work_bytes: u64,
     /// Bytes of contexts inside contexts, which count again for each object they may apply to.
@@ -115,7 +161,10 @@ impl Scan {
     fn close(&mut self, at: usize) {
         self.expects_context = false;
         if let Some(Level { context_from: Some(from), .. }) = self.levels.pop() {
-            self.add_context((at - from) as u64);
+            let bytes = (at - from) as u64;
+            self.longest_context_bytes = self.longest_context_bytes.max(bytes);
+            self.finished_context = Some(from..at + 1);
+            self.add_context(bytes);
         }
     }
 

@@ -1,4 +1,5 @@
-//! What must hold of XML text before an RDF/XML parser sees it: no entity bombs, no abyss, no swarm of attributes.
+//! What must hold of XML text before an RDF/XML parser sees it: no entity bombs, no abyss, no swarm of attributes, and
+//! an end.
 
 use std::collections::HashMap;
 
@@ -34,6 +35,8 @@ pub(super) fn check(document: Document<'_>) -> Result<(), ReadError> {
             Event::Empty(start) => check_attributes(document, &start)?,
             Event::End(_) => depth = depth.saturating_sub(1),
             Event::DocType(declaration) => check_entities(document, &String::from_utf8_lossy(&declaration))?,
+            // The parser takes the end of the text for the end of all elements.
+            Event::Eof if depth > 0 => return Err(document.not_rdf("it ends in the middle of an element")),
             Event::Eof => return Ok(()),
             _ => {}
         }

@@ -142,6 +142,14 @@ impl Sink<'_> {
         if self.graph.len() as u64 >= MAX_TRIPLES {
             return Err(self.document.over_limit("of more triples than one document may have", MAX_TRIPLES));
         }
+        if !has_scheme(predicate.as_str()) {
+            // A JSON key without a meaning (`__comment`), which the lenient mode lets through.
+            return Ok(());
+        }
+        if [&subject, &object].iter().any(|term| matches!(term, Term::NamedNode(iri) if !has_scheme(iri.as_str()))) {
+            self.graph.invalid_iris += 1;
+            return Ok(());
+        }
         if is_oversized(&subject) || predicate.as_str().len() > MAX_IRI_BYTES || is_oversized(&object) {
             self.oversized += 1;
             return Ok(());
@@ -157,6 +165,14 @@ fn text_of(term: &Term) -> &str {
         Term::BlankNode(node) => node.as_str(),
         Term::Literal(literal) => literal.value(),
     }
+}
+
+/// Whether an IRI is absolute.
+fn has_scheme(iri: &str) -> bool {
+    iri.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    })
 }
 
 fn is_oversized(term: &Term) -> bool {
