@@ -76,6 +76,8 @@ pub enum Forgiven {
     RemoteContext,
     /// A dataset listed without the properties that its protocol demands.
     MissingProperty,
+    /// A value longer than the reader keeps, left out.
+    OversizedValue,
 }
 
 /// Why a traversal can't be complete.

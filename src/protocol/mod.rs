@@ -21,6 +21,7 @@ pub mod dsp;
 mod json;
 mod link;
 mod text;
+mod link_header;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
