@@ -22,4 +22,5 @@ mod protocol_contract;
 mod queue_contract;
 mod real_data;
 mod store_contract;
+mod stub_federation;
 mod telemetry;
