@@ -43,4 +43,5 @@ pub mod protocol;
 pub mod store;
 
 pub mod cli;
+pub mod demo;
 pub mod telemetry;

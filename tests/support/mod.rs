@@ -1,3 +1,4 @@
 //! Builders and loopback servers for the tests.
 
 pub(crate) mod dcat;
+pub(crate) mod federation;
