@@ -14,6 +14,6 @@ mod task_run;
 mod worker;
 
 pub use context::{CrawlContext, CrawlNode, NodeLimits};
-pub use progress::{NodeCounts, NodeProgress, Progress};
+pub use progress::{NodeCounts, NodeProgress, Progress, StageSeconds};
 pub use settle::RetryPolicy;
 pub use worker::{CrawlEnd, Crawler, CrawlerError};

@@ -3,13 +3,44 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::task::NodeName;
 
-/// Per-node counters of one run.
+/// Per-node counters of one run, and where its time goes.
 #[derive(Debug, Default)]
 pub struct Progress {
     nodes: BTreeMap<NodeName, NodeProgress>,
+    stages: [AtomicU64; 4],
+}
+
+/// A stage of a task. Times are summed over all tasks, so with several under way they add up to more than the run took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// From the request to the last byte of the answer.
+    Fetch,
+    /// From bytes to records.
+    Decode,
+    /// From records to what is stored.
+    Serialise,
+    /// Until the store has it.
+    Store,
+}
+
+/// Seconds spent in each stage, summed over all tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageSeconds {
+    /// From the request to the last byte of the answer.
+    pub fetch: f64,
+    /// From bytes to records.
+    pub decode: f64,
+    /// From records to what is stored.
+    pub serialise: f64,
+    /// Until the store has it.
+    pub store: f64,
 }
 
 /// What one node has had so far.
@@ -53,7 +84,23 @@ impl NodeCounts {
 impl Progress {
     /// Counters for these nodes.
     pub fn new(nodes: impl IntoIterator<Item = NodeName>) -> Self {
-        Self { nodes: nodes.into_iter().map(|name| (name, NodeProgress::default())).collect() }
+        Self { nodes: nodes.into_iter().map(|name| (name, NodeProgress::default())).collect(), ..Self::default() }
+    }
+
+    pub(super) fn add_time(&self, stage: Stage, spent: Duration) {
+        let spent_ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
+        self.stages[stage as usize].fetch_add(spent_ns, Ordering::Relaxed);
+    }
+
+    /// Where the time went so far.
+    pub fn stage_seconds(&self) -> StageSeconds {
+        let seconds = |stage: Stage| self.stages[stage as usize].load(Ordering::Relaxed) as f64 / 1e9;
+        StageSeconds {
+            fetch: seconds(Stage::Fetch),
+            decode: seconds(Stage::Decode),
+            serialise: seconds(Stage::Serialise),
+            store: seconds(Stage::Store),
+        }
     }
 
     /// One node's counters.

@@ -11,8 +11,10 @@ use tracing::{debug, warn};
 use super::context::{CrawlContext, CrawlNode};
 use super::effects::{SoFar, page_effects};
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
+use super::progress::Stage;
 use super::settle::Verdict;
 use super::worker::CrawlerError;
+use crate::clock::Stopwatch;
 use crate::finding::{Checkpoint, Limited, Validators};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
@@ -127,7 +129,9 @@ impl TaskRun<'_> {
         let request = node.reader.request(&reader_context, self.task).map_err(TaskError::Read)?;
         let validators = open.validators.as_ref().filter(|_| request.conditional && self.task.kind == TaskKind::Root);
         let gate = TaskGate { run: self };
+        let fetching = Stopwatch::start();
         let fetched = self.context.http.send(&request, &node.access, &gate, validators).await;
+        self.context.progress.add_time(Stage::Fetch, fetching.elapsed());
         let effects = match fetched.map_err(TaskError::Fetch)? {
             Fetched::NotModified { spent } => {
                 let requests = u64::from(spent.requests);
@@ -138,23 +142,28 @@ impl TaskRun<'_> {
                 let requests = u64::from(spent.requests);
                 self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
                 let response: Arc<Response> = Arc::from(response);
-                let page = self.decode(node, reader_context.into_owned(), &response).await?;
+                let decoding = Stopwatch::start();
+                let page = self.decode(node, &reader_context, &response).await?;
+                self.context.progress.add_time(Stage::Decode, decoding.elapsed());
                 self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
                 let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
                 let fetched_at = self.context.clock.now().to_string();
-                page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
-                    .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?
+                let serialising = Stopwatch::start();
+                let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+                    .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
+                self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
+                effects
             }
         };
         self.commit(open, effects).await
     }
 
     /// Decodes a page; a large one off the event loop, so that other tasks go on.
-    async fn decode(&self, node: &CrawlNode, context: NodeContext, response: &Arc<Response>) -> Result<Page, TaskError> {
+    async fn decode(&self, node: &CrawlNode, context: &NodeContext, response: &Arc<Response>) -> Result<Page, TaskError> {
         if response.body.len() <= LARGE_BODY_BYTES {
-            return node.reader.decode(&context, self.task, response).map_err(TaskError::Read);
+            return node.reader.decode(context, self.task, response).map_err(TaskError::Read);
         }
-        let (reader, task, response) = (node.reader.clone(), self.task.clone(), response.clone());
+        let (reader, context, task, response) = (node.reader.clone(), context.clone(), self.task.clone(), response.clone());
         let decoded = tokio::task::spawn_blocking(move || reader.decode(&context, &task, &response)).await;
         decoded.map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?.map_err(TaskError::Read)
     }
@@ -164,7 +173,9 @@ impl TaskRun<'_> {
         let documents = effects.records.len() as u64;
         let bytes = effects.bytes;
         let mut feedback = effects.feedback.clone();
+        let storing = Stopwatch::start();
         let mut committed = self.context.store.commit(&open.traversal, effects).await?;
+        self.context.progress.add_time(Stage::Store, storing.elapsed());
         if let Ok(mut so_far) = open.so_far.lock() {
             *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
         }

@@ -2,22 +2,27 @@
 //! crawlers as tasks of this process.
 
 mod apply;
+mod choose;
 mod display;
 pub mod export;
+pub mod finding;
+pub mod manifests;
 mod nodes;
 mod observe;
 mod report;
 mod run;
 pub mod secrets;
-mod text;
+pub mod text;
+pub mod validate;
 mod waiting;
 
 use thiserror::Error;
 
+pub use choose::choose_run;
 pub use display::{Display, DisplayMode};
-pub use observe::RunInput;
+pub use observe::{RunInput, plan_from};
 pub use report::{NodeReport, NodeResult, Report, RunOutcome, Totals};
-pub use run::{RunEnd, RunOptions, run};
+pub use run::{REPORT_FILE, RunEnd, RunOptions, finished_runs, run};
 
 use crate::crawler::CrawlerError;
 use crate::queue::QueueError;
@@ -26,6 +31,9 @@ use crate::store::StoreError;
 /// Why a run could not be carried through.
 #[derive(Debug, Error)]
 pub enum LocalError {
+    /// The output directory can't be used.
+    #[error(transparent)]
+    Output(StoreError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,6 +62,16 @@ pub enum LocalError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl LocalError {
+    /// Whether the person who runs the command must change something before it can work: exit code 2.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Output(_) | Self::UnreadableInput { .. } => true,
+            Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) | Self::Report { .. } => false,
+        }
+    }
 }
 
 impl From<CrawlerError> for LocalError {

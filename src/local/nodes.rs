@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use url::Url;
 
+use super::manifests::ManifestSet;
+use super::secrets::SecretSources;
+use crate::api::names::CA_KEY;
 use crate::api::{CatalogNodeSpec, DcatFormat, DspVersionChoice, Protocol};
 use crate::crawler::credential::Credential;
 use crate::crawler::http::NodeAccess;
@@ -21,6 +24,33 @@ pub(super) struct NodeSecrets {
     pub(super) ca_pem: Option<Arc<str>>,
 }
 
+/// Reads what a node refers to. `Err` is a sentence for the person who runs the command.
+pub(super) fn read_secrets(
+    spec: &CatalogNodeSpec,
+    sources: &SecretSources,
+    manifests: &ManifestSet,
+) -> Result<NodeSecrets, String> {
+    let endpoint = parse_endpoint(spec)?;
+    let credential = match &spec.credential_ref {
+        Some(secret) => Some(sources.resolve(&secret.name, &endpoint, manifests).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    let ca_pem = match &spec.ca_ref {
+        Some(config_map) => {
+            let found = manifests.config_map(&config_map.name).and_then(|map| map.data.get(CA_KEY));
+            let missing = || format!("spec.caRef: ConfigMap {} with key {CA_KEY} is not in the input; add it", config_map.name);
+            Some(Arc::from(found.ok_or_else(missing)?.as_str()))
+        }
+        None => None,
+    };
+    Ok(NodeSecrets { credential: credential.map(Arc::new), ca_pem })
+}
+
+fn parse_endpoint(spec: &CatalogNodeSpec) -> Result<Url, String> {
+    Url::parse(&spec.endpoint)
+        .map_err(|error| format!("spec.endpoint {:?} is not an absolute URL: {error}", spec.endpoint))
+}
+
 /// Builds a crawler's view of a node. `Err` is a sentence for the person who wrote the node.
 pub(super) fn build_crawl_node(
     name: NodeName,
@@ -28,8 +58,7 @@ pub(super) fn build_crawl_node(
     secrets: NodeSecrets,
     readers: &Readers,
 ) -> Result<CrawlNode, String> {
-    let endpoint = Url::parse(&spec.endpoint)
-        .map_err(|error| format!("spec.endpoint {:?} is not an absolute URL: {error}", spec.endpoint))?;
+    let endpoint = parse_endpoint(spec)?;
     let settings = settings_of(spec);
     let access = NodeAccess {
         credential: secrets.credential,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LocalError;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
-use crate::planner::{CrawlerState, NodeObservation, QueueObservation, RunSnapshot};
+use crate::planner::{CrawlerState, ExecutionPlan, NodeObservation, QueueObservation, RunSnapshot, plan_run};
 use crate::queue::Queue;
 use crate::store::{RunState, Store};
 use crate::task::{CatalogName, NodeName, RunId};
@@ -94,4 +94,19 @@ pub(super) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<Queu
     let lanes = queue.lanes(run, usize::MAX).await?;
     let ready = lanes.iter().filter(|lane| lane.waiting.is_none()).map(|lane| lane.queued).sum();
     Ok(QueueObservation { ledger, ready, frozen: false })
+}
+
+/// The first plan of a run of this input, as if nothing had been crawled yet. For `trawler plan`.
+pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
+    let catalog = input.catalog_name();
+    let state = RunState {
+        run: RunId::from(format!("{catalog}-1")),
+        number: 1,
+        catalog,
+        mode: crate::store::Mode::Full,
+        spec: String::new(),
+        started_at: now,
+    };
+    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false };
+    plan_run(&build_snapshot(input, &state, &BTreeMap::new(), live))
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::crawler::StageSeconds;
 use crate::planner::{SkippedNode, Verdict};
 use crate::store::{Mode, SectionReport};
 use crate::task::{CatalogName, NodeName, RunId};
@@ -34,6 +35,8 @@ pub struct Report {
     pub default_budget: String,
     /// Sums over all nodes.
     pub totals: Totals,
+    /// Where the time went, summed over all tasks.
+    pub stage_seconds: StageSeconds,
     /// Each node of the Catalog, in order of their names.
     pub nodes: Vec<NodeReport>,
 }
@@ -147,6 +150,7 @@ pub(super) struct ReportInput {
     /// Live records of each node.
     pub(super) records: BTreeMap<NodeName, u64>,
     pub(super) default_budget: String,
+    pub(super) stage_seconds: StageSeconds,
 }
 
 /// Makes the report. Pure.
@@ -186,6 +190,7 @@ pub(super) fn build_report(input: ReportInput) -> Report {
         outcome,
         default_budget: input.default_budget,
         totals,
+        stage_seconds: input.stage_seconds,
         nodes,
     }
 }

@@ -12,10 +12,11 @@ use super::LocalError;
 use super::apply::Stage;
 use super::display::Display;
 use super::export::{self, Format};
-use super::nodes::{NodeSecrets, build_crawl_node};
+use super::manifests::ManifestSet;
+use super::nodes::{build_crawl_node, read_secrets};
 use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
 use super::report::{Report, ReportInput, build_report};
-use super::secrets::SecretSource;
+use super::secrets::SecretSources;
 use crate::api::{CatalogNode, RemovalPolicy, RunMode};
 use crate::clock::SharedClock;
 use crate::crawler::http::{HttpClient, HttpConfig};
@@ -49,8 +50,10 @@ pub struct RunOptions {
     pub restart: bool,
     /// The client's settings.
     pub http: HttpConfig,
-    /// Where Secrets come from.
-    pub secrets: SecretSource,
+    /// Where Secrets come from, beside the manifests.
+    pub secrets: SecretSources,
+    /// The manifests, for their Secrets and ConfigMaps: their content is read anew even if a run is resumed.
+    pub manifests: ManifestSet,
     /// What is shown while it goes on.
     pub display: Display,
     /// Cancelled to ask for an orderly end.
@@ -76,9 +79,9 @@ pub enum RunEnd {
 /// Does a run, or goes on with the unfinished one.
 pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
     let store: SharedStore = if options.dry_run {
-        Arc::new(FileStore::open_dry_run(&options.dir)?)
+        Arc::new(FileStore::open_dry_run(&options.dir).map_err(LocalError::Output)?)
     } else {
-        Arc::new(FileStore::open(&options.dir)?)
+        Arc::new(FileStore::open(&options.dir).map_err(LocalError::Output)?)
     };
     let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
     let catalog = input.catalog_name();
@@ -89,7 +92,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     for skipped in &plan.skipped {
         warn!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
-    let (nodes, problems) = build_nodes(&input, &plan, &options.secrets);
+    let (nodes, problems) = build_nodes(&input, &plan, &options);
     let http = HttpClient::new(options.http.clone(), options.clock.clone())
         .map_err(|error| LocalError::Http(error.to_string()))?;
     let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
@@ -149,6 +152,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         sections: store.reports(&state.run).await?,
         records,
         default_budget: describe_default_budget(),
+        stage_seconds: context.progress.stage_seconds(),
     });
     let report_json = serde_json::to_string_pretty(&report).unwrap_or_default();
     let published = if options.dry_run {
@@ -226,17 +230,14 @@ fn build_context(
 fn build_nodes(
     input: &RunInput,
     plan: &ExecutionPlan,
-    source: &SecretSource,
+    options: &RunOptions,
 ) -> (BTreeMap<NodeName, CrawlNode>, BTreeMap<NodeName, String>) {
     let readers = Readers::new();
     let mut nodes = BTreeMap::new();
     let mut problems = BTreeMap::new();
     for name in &plan.nodes {
         let Some(node) = find_node(input, name) else { continue };
-        let built = source
-            .for_node(node)
-            .map(|(credential, ca_pem)| NodeSecrets { credential, ca_pem })
-            .map_err(|error| error.to_string())
+        let built = read_secrets(&node.spec, &options.secrets, &options.manifests)
             .and_then(|secrets| build_crawl_node(name.clone(), &node.spec, secrets, &readers));
         match built {
             Ok(node) => {
@@ -301,4 +302,13 @@ fn write_report(dir: &Path, json: &str) -> Result<(), LocalError> {
         Ok(())
     });
     written.map_err(|source| LocalError::Report { path: path.display().to_string(), source })
+}
+
+/// How many runs of its Catalog a directory has seen to the end. For the demo, whose federation changes with each.
+pub fn finished_runs(dir: &Path) -> Result<u64, LocalError> {
+    match std::fs::read(dir.join(REPORT_FILE)) {
+        Ok(json) => Ok(serde_json::from_slice::<Report>(&json).map(|report| report.number).unwrap_or(0)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(source) => Err(LocalError::Report { path: dir.join(REPORT_FILE).display().to_string(), source }),
+    }
 }
