@@ -1,1 +1,5 @@
-//! local
+//! Making it so, on one machine.
+
+pub mod export;
+pub mod records;
+pub mod text;
