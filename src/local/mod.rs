@@ -9,6 +9,7 @@ pub mod finding;
 pub mod manifests;
 mod nodes;
 mod observe;
+pub mod records;
 mod report;
 mod run;
 pub mod secrets;

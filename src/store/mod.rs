@@ -14,8 +14,11 @@
 //! An unchanged record only gets this traversal's mark. A deleted one leaves a tombstone, so that an old writer can't
 //! bring it back and the change feed can name it.
 
+mod engine;
 pub mod files;
+mod judge;
 pub mod memory;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
