@@ -36,6 +36,12 @@ pub const TURN_TASKS: u32 = 10;
 /// A permit is void this long after it was given; it is not refunded.
 pub const PERMIT_VALID: Duration = Duration::from_millis(250);
 
+/// A claim gives no more tasks than this, whatever was asked.
+pub const MAX_CLAIM_TASKS: usize = 1000;
+
+/// When to ask again for a permit that waits for another request to end.
+pub const PERMIT_RETRY: Duration = Duration::from_millis(50);
+
 /// The queue of runs. See the module's guarantees. Every operation is atomic.
 #[async_trait]
 pub trait Queue: Send + Sync + std::fmt::Debug {
@@ -371,6 +377,14 @@ pub enum QueueError {
         run: RunId,
         /// The token.
         token: u32,
+    },
+    /// The lease ended or expired, or belongs to another holder.
+    #[error("the lease on the task {task} of run {run} is no longer the caller's")]
+    LeaseLost {
+        /// The run.
+        run: RunId,
+        /// The task.
+        task: TaskId,
     },
     /// The run is frozen.
     #[error("run {run} is frozen")]
