@@ -1,1 +1,4 @@
 //! Builders and loopback servers for the tests.
+
+pub(crate) mod http_client;
+pub(crate) mod http_server;
