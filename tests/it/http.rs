@@ -1,13 +1,12 @@
 //! The HTTP client against servers that behave.
 
-use std::io::Write as _;
+mod tls;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_compression::tokio::write::{BrotliEncoder, DeflateEncoder, ZlibEncoder, ZstdEncoder};
 use jiff::Timestamp;
-use tokio::io::AsyncWriteExt;
 use trawler::clock::{ManualClock, SystemClock};
 use trawler::crawler::credential::{Credential, Secret};
 use trawler::crawler::http::{Failure, FetchError, Fetched, HttpClient, NodeAccess, ProxyUrl, Spent, Validators};
@@ -16,23 +15,9 @@ use trawler::protocol::{Request, Response};
 use trawler::task::OriginKey;
 use url::Url;
 
+use crate::support::encodings::{bare_deflate, brotli, gzip, zlib, zstd};
 use crate::support::http_client::{ClosedGate, CountingGate, bearer_for, body_of, client, fetch, get, loopback, retry};
 use crate::support::http_server::{HttpServer, Reply, Seen};
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-macro_rules! encoded {
-    ($encoder:ident, $bytes:expr) => {{
-        let mut encoder = $encoder::new(Vec::new());
-        encoder.write_all($bytes).await.unwrap();
-        encoder.shutdown().await.unwrap();
-        encoder.into_inner()
-    }};
-}
 
 #[tokio::test]
 async fn a_document_comes_with_all_that_readers_need() {
@@ -93,17 +78,17 @@ async fn a_contact_that_would_break_the_header_is_refused() {
 async fn every_encoding_that_is_asked_for_is_decoded() {
     let text = "catalogue ".repeat(10_000);
     let plain = text.as_bytes();
-    let nested = gzip(&encoded!(BrotliEncoder, plain));
+    let nested = gzip(&brotli(plain));
     let two_members = [gzip(&plain[..40_000]), gzip(&plain[40_000..])].concat();
     for (encoding, body) in [
         ("identity", plain.to_vec()),
         ("gzip", gzip(plain)),
         ("X-GZip", gzip(plain)),
         ("gzip", two_members),
-        ("br", encoded!(BrotliEncoder, plain)),
-        ("zstd", encoded!(ZstdEncoder, plain)),
-        ("deflate", encoded!(ZlibEncoder, plain)),
-        ("deflate", encoded!(DeflateEncoder, plain)),
+        ("br", brotli(plain)),
+        ("zstd", zstd(plain)),
+        ("deflate", zlib(plain)),
+        ("deflate", bare_deflate(plain)),
         ("br, gzip", nested),
         ("gzip", Vec::new()),
     ] {
@@ -320,7 +305,7 @@ async fn a_credential_follows_a_redirect_inside_its_origin_only() {
     let away = other.url("/away");
     let server = HttpServer::start(move |seen| match seen.target.as_str() {
         "/here" => Reply::redirect(302, "/there"),
-        "/there" => Reply::redirect(302, &away),
+        "/there" => Reply::redirect(302, away.as_str()),
         _ => Reply::ok("x"),
     })
     .await;

@@ -1,4 +1,5 @@
 //! What the HTTP client's tests need to call it.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of tests fails the test")]
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};

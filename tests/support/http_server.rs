@@ -1,7 +1,9 @@
 //! A loopback server that says exactly what a test tells it to, byte for byte, whether that is HTTP or not.
+#![expect(clippy::unwrap_used, reason = "a helper of tests fails the test")]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -37,6 +39,7 @@ enum End {
     Close,
     Hang,
     Repeat(Vec<u8>),
+    Drip(Vec<u8>),
 }
 
 /// The bytes to send, and what to do then.
@@ -58,8 +61,8 @@ impl Reply {
         Self { body: body.into(), ..Self::status(200) }
     }
 
-    pub(crate) fn redirect(status: u16, location: impl ToString) -> Self {
-        Self::status(status).field("Location", location.to_string())
+    pub(crate) fn redirect(status: u16, location: impl Into<String>) -> Self {
+        Self::status(status).field("Location", location)
     }
 
     /// These bytes and nothing else.
@@ -92,22 +95,22 @@ impl Reply {
         Self { end: End::Repeat(bytes.into()), ..self }
     }
 
+    /// Then sends these bytes again and again, but slowly: every 5 ms.
+    pub(crate) fn then_drip(self, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { end: End::Drip(bytes.into()), ..self }
+    }
+
     fn bytes(&self) -> Vec<u8> {
         if let Some(raw) = &self.raw {
             return raw.clone();
         }
-        let mut head = format!("HTTP/1.1 {} Scripted\r\n", self.status);
-        for (name, value) in &self.fields {
-            head.push_str(&format!("{name}: {value}\r\n"));
+        let mut head = vec![format!("HTTP/1.1 {} Scripted", self.status)];
+        head.extend(self.fields.iter().map(|(name, value)| format!("{name}: {value}")));
+        let says_length = |name: &str| matches!(name, "Content-Length" | "Transfer-Encoding");
+        if self.status != 304 && !self.fields.iter().any(|(name, _)| says_length(name)) {
+            head.push(format!("Content-Length: {}", self.body.len()));
         }
-        let says_length = self
-            .fields
-            .iter()
-            .any(|(n, _)| matches!(n.to_lowercase().as_str(), "content-length" | "transfer-encoding"));
-        if !says_length && self.status != 304 {
-            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
-        }
-        head.push_str("\r\n");
+        let head = head.join("\r\n") + "\r\n\r\n";
         [head.as_bytes(), &self.body].concat()
     }
 }
@@ -213,6 +216,13 @@ async fn serve(
             }
             End::Hang => {
                 let (Ok(_) | Err(_)) = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                return;
+            }
+            End::Drip(bytes) => {
+                let mut ticks = tokio::time::interval(Duration::from_millis(5));
+                while stream.write_all(&bytes).await.is_ok() && stream.flush().await.is_ok() {
+                    ticks.tick().await;
+                }
                 return;
             }
             End::Repeat(bytes) => {
