@@ -2,3 +2,6 @@
 
 pub(crate) mod dcat;
 pub(crate) mod federation;
+pub(crate) mod encodings;
+pub(crate) mod http_client;
+pub(crate) mod http_server;

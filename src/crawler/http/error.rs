@@ -194,8 +194,7 @@ pub struct GateClosed {
     pub why: Cow<'static, str>,
 }
 
-/// An answer whose status is not a success.
-#[derive(Debug)]
+/// An answer whose status is not a success. Its `Debug` leaves the answer out: servers echo what they were sent.
 pub struct StatusFailure {
     /// The status.
     pub status: u16,
@@ -205,6 +204,17 @@ pub struct StatusFailure {
     pub response: Response,
     /// The server's own words, once a reader has found them.
     pub detail: Option<String>,
+}
+
+impl std::fmt::Debug for StatusFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { status, retry_after, response: _, detail } = self;
+        f.debug_struct("StatusFailure")
+            .field("status", status)
+            .field("retry_after", retry_after)
+            .field("detail", detail)
+            .finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Display for StatusFailure {

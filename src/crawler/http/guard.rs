@@ -132,12 +132,10 @@ pub fn is_globally_reachable(address: IpAddr) -> bool {
 /// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 (both prefixes), or 6to4.
 fn wrapped_v4(address: IpAddr) -> Option<IpAddr> {
     let IpAddr::V6(address) = address else { return None };
-    let words = address.segments();
-    let (high, low) = match words {
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
-        | [0x64, 0xff9b, 0 | 1, _, _, _, high, low]
-        | [0x2002, high, low, ..] => (high, low),
-        _ => return None,
+    let ([0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0 | 1, _, _, _, high, low] | [0x2002, high, low, ..]) =
+        address.segments()
+    else {
+        return None;
     };
     let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
     Some(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
