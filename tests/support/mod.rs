@@ -1,1 +1,4 @@
 //! Builders and loopback servers for the tests.
+
+pub(crate) mod exchange;
+pub(crate) mod reader_contract;
