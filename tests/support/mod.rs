@@ -5,3 +5,5 @@ pub(crate) mod federation;
 pub(crate) mod encodings;
 pub(crate) mod http_client;
 pub(crate) mod http_server;
+pub(crate) mod exchange;
+pub(crate) mod reader_contract;

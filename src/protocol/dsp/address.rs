@@ -2,7 +2,8 @@
 
 use url::Url;
 
-use crate::protocol::{ReadError, normalised_endpoint};
+use super::discovery::version_named;
+use crate::protocol::{DspVersion, ReadError, normalised_endpoint};
 
 /// Below a connector's address: where the catalogue is asked for.
 const CATALOG_REQUEST: &str = "/catalog/request";
@@ -36,14 +37,22 @@ pub(super) fn catalog_request(base: &Url) -> Url {
 
 /// The address above a version path, if it ends in one.
 pub(super) fn without_version(address: &Url) -> Option<Url> {
-    let path = address.path().trim_end_matches('/');
-    let (above, last) = path.rsplit_once('/')?;
-    if is_version(last) {
-        return Some(with_path(address, above));
+    split_version(address).map(|(above, _)| with_path(address, above))
+}
+
+/// The version that an address names by its path.
+pub(super) fn version_of(address: &Url) -> Option<DspVersion> {
+    split_version(address).map(|(_, version)| version)
+}
+
+fn split_version(address: &Url) -> Option<(&str, DspVersion)> {
+    let (above, last) = address.path().trim_end_matches('/').rsplit_once('/')?;
+    if let Some(version) = version_named(last) {
+        return Some((above, version));
     }
     // EDC's 2024/1 is two segments.
     let (above, year) = above.rsplit_once('/')?;
-    is_version(&format!("{year}-{last}")).then(|| with_path(address, above))
+    Some((above, version_named(&format!("{year}-{last}"))?))
 }
 
 /// The text by which two addresses of one connector are known to be the same: whatever the version.
@@ -58,10 +67,6 @@ fn with_path(address: &Url, path: &str) -> Url {
     url.set_fragment(None);
     url.set_path(path);
     url
-}
-
-fn is_version(segment: &str) -> bool {
-    super::discovery::version_named(segment).is_some()
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(super) fn decode(
     let root = places.get(attempt).unwrap_or(endpoint);
     let offers = if (200..300).contains(&response.status) { offers(&response.body) } else { None };
     let next = match offers {
-        Some(offers) => match choose(settings, &offers, root, endpoint) {
+        Some(offers) => match choose(settings, task, &offers, root, endpoint) {
             Some(first) => Step::Page(first),
             None if may_be_elsewhere(&offers) => elsewhere(settings, task, endpoint, attempt, places.len()),
             None => return Err(no_known_version(response, &offers)),
@@ -82,15 +82,25 @@ fn offers(body: &[u8]) -> Option<Vec<Offer>> {
     Some(listed.iter().filter_map(offer).collect())
 }
 
-/// The pinned version if it is listed, else the newest one known.
-fn choose(settings: &DspSettings, offers: &[Offer], root: &Url, endpoint: &Url) -> Option<PageStep> {
+/// The pinned version; else the one that the endpoint names; else the newest one. A node's pin is kept to where it is
+/// not listed, too: what does not speak it then says so.
+fn choose(settings: &DspSettings, task: &Task, offers: &[Offer], root: &Url, endpoint: &Url) -> Option<PageStep> {
+    let connector = address::without_version(endpoint).unwrap_or_else(|| endpoint.clone());
     let find = |version: DspVersion| {
         offers.iter().filter(|offer| version_named(&offer.name) == Some(version)).find_map(|offer| {
             let base = address::join(root, &offer.path);
-            are_related(&base, endpoint).then(|| PageStep::first(version, base))
+            are_related(&base, &connector).then(|| PageStep::first(version, base))
         })
     };
-    settings.version.and_then(find).or_else(|| VERSIONS.into_iter().find_map(find))
+    if let Some(first) = settings.version.and_then(find) {
+        return Some(first);
+    }
+    match settings.version.filter(|_| task.section.section.is_root()) {
+        Some(pinned) => VERSIONS.into_iter().any(|version| find(version).is_some()).then(|| {
+            PageStep::first(pinned, endpoint.clone())
+        }),
+        None => address::version_of(endpoint).into_iter().chain(VERSIONS).find_map(find),
+    }
 }
 
 /// Whether one address lies below the other: a host's document may list the connectors of others, too.
@@ -115,7 +125,7 @@ fn elsewhere(settings: &DspSettings, task: &Task, endpoint: &Url, attempt: usize
     if attempt + 1 < places {
         return Step::Discover { endpoint: endpoint.clone(), attempt: attempt + 1 };
     }
-    let named = endpoint.path_segments().into_iter().flatten().next_back().and_then(version_named);
+    let named = address::version_of(endpoint);
     let pinned = settings.version.filter(|_| task.section.section.is_root());
     let is_question = pinned.or(named).is_none();
     let version = pinned.or(named).unwrap_or(VERSIONS[0]);
