@@ -40,7 +40,7 @@ def main():
         # A nested catalogue that leads back is the section that is being read already.
         check(f"{prefix}: no section twice", len(sections), len(set(sections)))
         check(f"{prefix}: nothing unreadable", node["rejected"], 0)
-    leaked = sorted(record["id"] for record in records if re.search(hidden, record["id"]))
+    leaked = sorted(record["id"] for record in records if re.search(hidden, json.dumps(record)))
     check(f"{run} run: nothing that is hidden", leaked, [])
 
 
