@@ -59,8 +59,8 @@ struct Arrow {
     why: &'static str,
 }
 
-/// Crates that may be used in few places; the last element is the reason.
-const CRATES: [(&[&str], &[&str], &str); 8] = [
+/// Crates, or parts of them, that may be used in few places; the last element is the reason.
+const CRATES: [(&[&str], &[&str], &str); 7] = [
     (
         &["reqwest", "rustls", "rustls_platform_verifier", "async_compression"],
         &["crawler"],
@@ -69,17 +69,16 @@ const CRATES: [(&[&str], &[&str], &str); 8] = [
     (&["redb"], &["store::files"], "the database of the file store is its own affair"),
     (&["redis", "fred", "deadpool_redis"], &["queue::redis", "store::redis"], "Redis is behind the two ports"),
     (&["sqlx", "tokio_postgres", "postgres", "diesel"], &["store::postgres"], "SQL is behind the store's port"),
-    (&["kube"], &["api", "operator", "cli"], "only the types' derives and the operator know Kubernetes"),
-    (&["kube_runtime", "kube_client"], &["operator", "cli"], "the Kubernetes client is the operator's"),
     (
-        &["hyper", "hyper_util", "http_body_util"],
-        &["demo"],
-        "what is served is served by the demo, what is fetched by the crawler",
+        &["kube::Client", "kube::Api", "kube::Config", "kube::client", "kube::runtime", "kube_client", "kube_runtime"],
+        &["operator", "cli"],
+        "the Kubernetes client is the operator's",
     ),
+    (&["hyper", "hyper_util", "http_body_util"], &["demo", "crawler"], "HTTP is spoken by the crawler and the demo"),
     (
         &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif"],
-        &["cli", "config"],
-        "speaking with people is the command line's",
+        &["cli", "config", "local", "telemetry"],
+        "speaking with people is for the command line and for what reports to a terminal",
     ),
 ];
 
@@ -105,7 +104,7 @@ fn violations(module: &[&str], source: &str) -> BTreeSet<String> {
 fn wrong_path(module: &[&str], top: &str, path: &[String]) -> Option<String> {
     let (first, rest) = path.split_first()?;
     if first != "crate" {
-        return wrong_crate(module, top, first);
+        return wrong_crate(module, top, path);
     }
     let target = rest.first()?.as_str();
     // The crate's root declares the modules and has nothing of its own.
@@ -124,17 +123,22 @@ fn wrong_path(module: &[&str], top: &str, path: &[String]) -> Option<String> {
         SHARED_WORDS => SHARED.contains(&target),
         allowed => rest.starts_with(&allowed.split("::").map(str::to_owned).collect::<Vec<_>>()),
     };
-    (!arrow.to.iter().any(|allowed| allows(allowed))).then(|| format!("{top} uses {shown}: {}", arrow.why))
+    (!arrow.to.iter().any(allows)).then(|| format!("{top} uses {shown}: {}", arrow.why))
 }
 
-fn wrong_crate(module: &[&str], top: &str, name: &str) -> Option<String> {
-    if PURE.contains(&top) && RUNNING.contains(&name) {
+fn wrong_crate(module: &[&str], top: &str, path: &[String]) -> Option<String> {
+    let name = path.first()?;
+    if PURE.contains(&top) && RUNNING.contains(&name.as_str()) {
         return Some(format!("{top} uses {name}: it must be pure"));
     }
-    let (_, places, why) = CRATES.iter().find(|(crates, _, _)| crates.contains(&name))?;
-    let is_place = |place: &&str| module.join("::").starts_with(place);
-    (!top.is_empty() && !places.iter().any(|place| is_place(place)))
-        .then(|| format!("{} uses {name}: {why}", module.join("::")))
+    let is_named = |entry: &&&str| {
+        let names: Vec<&str> = entry.split("::").collect();
+        path.len() >= names.len() && path.iter().zip(&names).all(|(a, b)| a == b)
+    };
+    let (entry, places, why) =
+        CRATES.iter().find_map(|(entries, places, why)| Some((entries.iter().find(is_named)?, places, why)))?;
+    let module = module.join("::");
+    (!places.iter().any(|place| module.starts_with(place))).then(|| format!("{module} uses {entry}: {why}"))
 }
 
 /// Collects every path that a file names, relative ones made absolute.
@@ -336,7 +340,7 @@ fn forbidden_crates_and_futures_are_found() {
     assert_refused(&["cli", "init"], "use reqwest::Client;", "one HTTP client");
     assert_refused(&["store", "memory"], "use redb::Database;", "store::memory uses redb");
     assert_refused(&["queue", "memory"], "fn f() { redis::cmd(\"GET\"); }", "behind the two ports");
-    assert_refused(&["local"], "use kube::Client;", "local uses kube");
+    assert_refused(&["local"], "use kube::{Api, ResourceExt};", "local uses kube::Api");
     assert_refused(&["planner"], "async fn f() {}", "async function");
     assert_refused(&["protocol", "dsp"], "use tokio::time::sleep;", "protocol uses tokio");
 }
@@ -348,5 +352,6 @@ fn allowed_arrows_are_not_reported() {
     assert_eq!(violations(&["queue"], "use crate::api::names::GROUP; use crate::clock::Clock;"), none);
     assert_eq!(violations(&["store", "files", "index"], "use redb::Database; use super::super::Store;"), none);
     assert_eq!(violations(&["planner"], "#[cfg(test)] mod tests { use crate::store::Store; }"), none);
+    assert_eq!(violations(&["local"], "use kube::ResourceExt;"), none);
     assert_eq!(violations(&["cli", "run"], "use crate::{demo, local, planner};"), none);
 }
