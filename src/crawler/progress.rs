@@ -18,7 +18,7 @@ pub struct Progress {
 
 /// A stage of a task. Times are summed over all tasks, so with several under way they add up to more than the run took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// From the request to the last byte of the answer.
     Fetch,
     /// From bytes to records.

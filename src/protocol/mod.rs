@@ -20,8 +20,10 @@ pub mod detect;
 pub mod dsp;
 mod json;
 mod link;
-mod text;
 mod link_header;
+pub mod registry;
+
+mod text;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
