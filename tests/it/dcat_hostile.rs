@@ -194,6 +194,18 @@ fn many_datasets_that_share_many_blank_nodes_are_over_the_limit() {
 }
 
 #[test]
+fn many_datasets_each_too_large_are_over_the_limit() {
+    let mut body = String::new();
+    for n in 0..2_000 {
+        writeln!(body, "<x:d{n}> a dcat:Dataset ; dct:relation _:shared .").unwrap();
+    }
+    for n in 0..11_000 {
+        writeln!(body, "_:shared dct:relation <x:r{n}> .").unwrap();
+    }
+    assert_eq!(over_limit(turtle(&body)), "whose datasets repeat the same descriptions too often");
+}
+
+#[test]
 fn a_value_of_two_megabytes_is_left_out() {
     let body = format!("<x:d> a dcat:Dataset ; dct:title \"ok\" ; dct:description \"{}\" .", "x".repeat(2 << 20));
     let page = turtle(&body).unwrap();

@@ -46,12 +46,11 @@ fn look_of_angle_bracket(text: &str) -> Look {
         let html = head.contains("<html") || head.contains("<!doctype html");
         return if html && !head.contains("<rdf:rdf") { Look::Html } else { Look::Xml };
     }
-    let inside = head[1..].split('>').next().unwrap_or_default();
-    let is_tag_name = inside.starts_with(|c: char| c.is_alphabetic() || c == '_')
-        && !inside.contains("://")
-        && !inside.starts_with("urn:")
-        || inside.contains([' ', '\n', '\t', '\r']);
-    if is_tag_name { Look::Xml } else { Look::Turtle }
+    // An element's name, or the start of an IRI. A root element declares namespaces, or at least it ends.
+    let name = text[1..].split(|c: char| c.is_whitespace() || matches!(c, '>' | '/')).next().unwrap_or_default();
+    let has_attributes = text[1 + name.len()..].starts_with(char::is_whitespace);
+    let is_element = !name.is_empty() && (has_attributes || text.contains(&format!("</{name}>")));
+    if is_element { Look::Xml } else { Look::Turtle }
 }
 
 fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
@@ -142,7 +141,10 @@ mod tests {
             (" [ {}]", Look::Json),
             ("{}", Look::Json),
             ("<rdf:RDF xmlns:a=\"http://x\">", Look::Xml),
-            ("<RDF>", Look::Xml),
+            ("<error>no</error>", Look::Xml),
+            ("<x:a> <x:b> <x:c> .", Look::Turtle),
+            ("<http://a.example/b c> a <d> .", Look::Turtle),
+            ("<catalog> a <d> .", Look::Turtle),
             ("<?xml version='1.0'?><x/>", Look::Xml),
             ("<!-- c --><rdf:RDF>", Look::Xml),
             ("<!DOCTYPE rdf:RDF [", Look::Xml),

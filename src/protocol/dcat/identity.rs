@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use thiserror::Error;
+
 use super::canonical::canonical;
 use super::datasets::Nodes;
 use super::description::{MAX_RECORD_TRIPLES, describe};
@@ -13,6 +15,17 @@ use super::graph::{Graph, TermId};
 use super::record::{iri_of, names, record_of};
 use super::vocabulary::{RDF_TYPE, dcat, dct};
 use crate::record::Record;
+
+/// Why there is no record of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum Refusal {
+    /// More triples than one record may have.
+    #[error("its description has more than {MAX_RECORD_TRIPLES} triples")]
+    TooLarge,
+    /// No name, and nothing to make one of.
+    #[error("it has neither an IRI nor an identifier nor anything else")]
+    SaysNothing,
+}
 
 /// How often each candidate for an id occurs among a document's nameless datasets.
 #[derive(Debug, Default)]
@@ -33,16 +46,15 @@ impl Identities {
     }
 
     /// The record of a described dataset, and whether it has an id of its own; or why there is none.
-    pub(super) fn record(&self, graph: &Graph, nodes: &Nodes, dataset: TermId) -> Result<(Record, bool), String> {
-        let triples = describe(graph, nodes, dataset)
-            .ok_or_else(|| format!("its description has more than {MAX_RECORD_TRIPLES} triples"))?;
+    pub(super) fn record(&self, graph: &Graph, nodes: &Nodes, dataset: TermId) -> Result<(Record, bool), Refusal> {
+        let triples = describe(graph, nodes, dataset).ok_or(Refusal::TooLarge)?;
         let form = canonical(graph, dataset, &triples);
         if let Some(iri) = iri_of(graph, dataset) {
             return Ok((record_of(graph, dataset, iri, form), true));
         }
         let rdf_type = graph.iri(RDF_TYPE);
         if graph.about(dataset).iter().all(|triple| Some(triple[1]) == rdf_type) {
-            return Err("it has neither an IRI nor an identifier nor anything else".to_owned());
+            return Err(Refusal::SaysNothing);
         }
         let own = candidates(graph, dataset).into_iter().find(|id| self.uses.get(id) == Some(&1));
         let has_own_id = own.is_some();

@@ -55,7 +55,7 @@ pub(super) fn decode_one(graph: &Graph, nodes: &Nodes, iri: &str, page: &mut Pag
     };
     let dataset = named(iri).or_else(|| named(&other_scheme?)).or_else(only_one);
     let record = match dataset {
-        Some(dataset) => Identities::of(graph, nodes).record(graph, nodes, dataset),
+        Some(dataset) => Identities::of(graph, nodes).record(graph, nodes, dataset).map_err(|why| why.to_string()),
         None => Err("the document at its IRI says nothing about it".to_owned()),
     };
     match record {

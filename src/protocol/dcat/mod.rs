@@ -25,16 +25,18 @@ mod vocabulary;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use url::Url;
 
 use self::datasets::Nodes;
 use self::graph::Graph;
+use self::identity::Refusal;
 use self::paging::Next;
 use self::parse::Document;
 use super::{
     DcatSettings, Forgiven, Limited, NodeContext, Page, ProtocolSettings, RdfFormat, ReadError, Reader, Rejected,
-    Request, Response, origin_of, quoted_start,
+    Request, Response, normalised_endpoint, origin_of, quoted_start,
 };
 use crate::task::{MAX_CURSOR_BYTES, SectionKey, Task, TaskKind};
 
@@ -53,6 +55,20 @@ impl DcatReader {
     pub fn new() -> Self {
         Self
     }
+}
+
+/// What a document that speaks of catalogues or datasets is called (`DCAT (Turtle)`); why it isn't one, otherwise.
+pub(crate) fn recognise(response: &Response) -> Result<&'static str, ReadError> {
+    let mut page = Page::default();
+    let text = text::decode_text(&response.body, response.content_type.as_deref(), &mut page.forgiven);
+    let format = choose_format(None, response, &text, &mut page)?;
+    let document = Document { text: &text, url: &response.url, format };
+    let graph = parse::parse(document, &mut page.forgiven)?;
+    let nodes = datasets::find(&graph, &mut page.forgiven);
+    if nodes.boundaries.is_empty() {
+        return Err(document.not_rdf("it is RDF that speaks of no catalogue and no dataset"));
+    }
+    Ok(format::name_of(format))
 }
 
 impl Reader for DcatReader {
@@ -77,8 +93,11 @@ impl Reader for DcatReader {
     fn decode(&self, node: &NodeContext, task: &Task, response: &Response) -> Result<Page, ReadError> {
         let mut page = Page::default();
         let text = text::decode_text(&response.body, response.content_type.as_deref(), &mut page.forgiven);
-        let document =
-            Document { text: &text, url: &response.url, format: choose_format(node, response, &text, &mut page)? };
+        let document = Document {
+            text: &text,
+            url: &response.url,
+            format: choose_format(settings_of(node).format, response, &text, &mut page)?,
+        };
         page.protocol = Cow::Borrowed(format::name_of(document.format));
         let graph = parse::parse(document, &mut page.forgiven)?;
         let nodes = datasets::find(&graph, &mut page.forgiven);
@@ -113,7 +132,12 @@ fn accept(format: Option<RdfFormat>) -> &'static str {
     }
 }
 
-fn choose_format(node: &NodeContext, response: &Response, text: &str, page: &mut Page) -> Result<RdfFormat, ReadError> {
+fn choose_format(
+    from_settings: Option<RdfFormat>,
+    response: &Response,
+    text: &str,
+    page: &mut Page,
+) -> Result<RdfFormat, ReadError> {
     let not_rdf = |why: &str| ReadError::NotTheProtocol {
         url: response.url.to_string(),
         expected: "a DCAT document",
@@ -128,7 +152,7 @@ fn choose_format(node: &NodeContext, response: &Response, text: &str, page: &mut
         return Err(not_rdf("it is empty"));
     }
     let content_type = response.content_type.as_deref();
-    if let Some(format) = settings_of(node).format {
+    if let Some(format) = from_settings {
         return Ok(format);
     }
     let choice = format::choose_format(look, content_type, response.url.path())
@@ -145,14 +169,18 @@ fn read_records(document: Document<'_>, graph: &Graph, nodes: &Nodes, page: &mut
     let identities = identity::Identities::of(graph, nodes);
     let mut ids = HashSet::new();
     for (at, &dataset) in nodes.described.iter().enumerate() {
-        match identities.record(graph, nodes, dataset) {
+        let read = identities.record(graph, nodes, dataset);
+        raw_bytes += match &read {
+            Ok((record, _)) => record.raw_triples.as_ref().map_or(0, |triples| triples.len() as u64),
+            // To find that out took as long as to read the longest description.
+            Err(Refusal::TooLarge) => description::MAX_RECORD_TRIPLES as u64 * 64,
+            Err(Refusal::SaysNothing) => 0,
+        };
+        if raw_bytes > most_raw_bytes {
+            return Err(document.over_limit("whose datasets repeat the same descriptions too often", most_raw_bytes));
+        }
+        match read {
             Ok((record, has_own_id)) => {
-                raw_bytes += record.raw_triples.as_ref().map_or(0, |triples| triples.len() as u64);
-                if raw_bytes > most_raw_bytes {
-                    return Err(
-                        document.over_limit("whose datasets repeat the same descriptions too often", most_raw_bytes)
-                    );
-                }
                 if !has_own_id {
                     *page.forgiven.entry(Forgiven::MissingProperty).or_default() += 1;
                 }
@@ -162,9 +190,9 @@ fn read_records(document: Document<'_>, graph: &Graph, nodes: &Nodes, page: &mut
                     *page.forgiven.entry(Forgiven::DuplicateRecord).or_default() += 1;
                 }
             }
-            Err(why) => {
+            Err(refusal) => {
                 let what = record::iri_of(graph, dataset).unwrap_or_else(|| format!("dataset[{at}]"));
-                page.rejected.push(Rejected { what, why });
+                page.rejected.push(Rejected { what, why: refusal.to_string() });
             }
         }
     }
@@ -235,5 +263,7 @@ fn page_task(node: &NodeContext, url: &Url) -> Task {
     let mut endpoint = node.endpoint.clone();
     endpoint.set_fragment(None);
     let kind = if url == endpoint { TaskKind::Root } else { TaskKind::Page };
-    Task::new(SectionKey::root_of(node.name.clone()), kind, origin_of(&url), url.as_str())
+    let section = SectionKey::root_of(node.name.clone());
+    let task = Task::new(section, kind, origin_of(&url), url.as_str());
+    Task { provenance: Arc::from([normalised_endpoint(&node.endpoint)]), ..task }
 }
