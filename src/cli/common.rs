@@ -111,3 +111,9 @@ pub(super) fn complain(why: impl std::fmt::Display) {
 pub(super) fn print(text: impl std::fmt::Display) {
     write!(io::stdout(), "{text}").unwrap_or_default();
 }
+
+/// The width of the terminal on standard output; none if it is something else.
+pub(super) fn terminal_width() -> Option<usize> {
+    let table = comfy_table::Table::new();
+    if io::stdout().is_terminal() { table.width().map(usize::from) } else { None }
+}

@@ -17,7 +17,7 @@ use crate::local::export::Format;
 use crate::local::manifests::{Input, load};
 use crate::local::secrets::SecretSources;
 use crate::local::validate::accept;
-use crate::local::{self, RunOptions, choose_run, finished_runs};
+use crate::local::{self, RunOptions, choose_run, read_report};
 
 /// Crawl a small federation that is inside this program: two DSP connectors, a CKAN portal and two DCAT feeds.
 ///
@@ -52,11 +52,11 @@ pub(super) fn main(args: DemoArgs, log: &LogOptions) -> u8 {
             Err(error) => return fail(format_args!("the demo's servers can't listen on 127.0.0.1: {error}"), exit::FAILED),
         };
         // What has passed since the first run: a change for each.
-        let before = match finished_runs(&args.dir) {
-            Ok(before) => before,
+        let last = match read_report(&args.dir) {
+            Ok(last) => last,
             Err(error) => return fail(error, exit::USAGE),
         };
-        for _ in 0..before {
+        for _ in 0..last.map_or(0, |report| report.number) {
             federation.change();
         }
         let secrets = SecretSources::default();

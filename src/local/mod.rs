@@ -3,6 +3,7 @@
 
 mod apply;
 mod choose;
+pub mod discover;
 mod display;
 pub mod export;
 pub mod finding;
@@ -23,7 +24,7 @@ pub use choose::choose_run;
 pub use display::{Display, DisplayMode};
 pub use observe::{RunInput, plan_from};
 pub use report::{NodeReport, NodeResult, Report, RunOutcome, Totals};
-pub use run::{REPORT_FILE, RunEnd, RunOptions, finished_runs, run};
+pub use run::{REPORT_FILE, RunEnd, RunOptions, read_report, run};
 
 use crate::crawler::CrawlerError;
 use crate::queue::QueueError;
@@ -55,6 +56,14 @@ pub enum LocalError {
     /// The result could not be written.
     #[error(transparent)]
     Export(#[from] export::ExportError),
+    /// The report of an earlier run can't be read.
+    #[error("can't read {path}: {source}; choose another directory with -d, or remove the file")]
+    ReadReport {
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The report could not be written.
     #[error("can't write {path}: {source}")]
     Report {
@@ -69,7 +78,7 @@ impl LocalError {
     /// Whether the person who runs the command must change something before it can work: exit code 2.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Output(_) | Self::UnreadableInput { .. } => true,
+            Self::Output(_) | Self::UnreadableInput { .. } | Self::ReadReport { .. } => true,
             Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) | Self::Report { .. } => false,
         }
     }

@@ -304,11 +304,13 @@ fn write_report(dir: &Path, json: &str) -> Result<(), LocalError> {
     written.map_err(|source| LocalError::Report { path: path.display().to_string(), source })
 }
 
-/// How many runs of its Catalog a directory has seen to the end. For the demo, whose federation changes with each.
-pub fn finished_runs(dir: &Path) -> Result<u64, LocalError> {
-    match std::fs::read(dir.join(REPORT_FILE)) {
-        Ok(json) => Ok(serde_json::from_slice::<Report>(&json).map(|report| report.number).unwrap_or(0)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(source) => Err(LocalError::Report { path: dir.join(REPORT_FILE).display().to_string(), source }),
+/// The report of the last finished run in a directory, if there is one.
+pub fn read_report(dir: &Path) -> Result<Option<Report>, LocalError> {
+    let path = dir.join(REPORT_FILE);
+    let unreadable = |source| LocalError::ReadReport { path: path.display().to_string(), source };
+    match std::fs::read(&path) {
+        Ok(json) => serde_json::from_slice(&json).map(Some).map_err(|error| unreadable(error.into())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error)),
     }
 }
