@@ -67,7 +67,7 @@ Exit codes:
 pub(super) struct ManifestOptions {
     /// A file or directory with manifests, or - for standard input; may be given several times
     #[arg(long = "filename", short = 'f', value_name = "FILE|DIR|-", required = true)]
-    pub(super) files: Vec<PathBuf>,
+    pub(super) files: Vec<String>,
     /// The Catalog, if there are several
     #[arg(long, value_name = "NAME")]
     pub(super) catalog: Option<String>,
@@ -141,8 +141,8 @@ pub(super) fn finish(end: Result<RunEnd, local::LocalError>, dir: &std::path::Pa
 }
 
 /// Loads and checks manifests; findings go to standard error. `Err` is the exit code.
-pub(super) fn read_manifests(files: &[PathBuf], secrets: &SecretSources) -> Result<Accepted, u8> {
-    let inputs: Vec<Input> = files.iter().map(|file| Input::from(file.as_path())).collect();
+pub(super) fn read_manifests(files: &[String], secrets: &SecretSources) -> Result<Accepted, u8> {
+    let inputs: Vec<Input> = files.iter().map(|file| Input::from(file.as_str())).collect();
     match accept(&load(&inputs), secrets) {
         Ok(accepted) => {
             accepted.warnings.iter().for_each(|warning| complain(warning));

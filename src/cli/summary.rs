@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, TableStyle};
 
 use super::common::colours_on;
 use crate::local::text::shown;
@@ -71,7 +71,7 @@ fn headline(outcome: RunOutcome) -> &'static str {
 fn table(nodes: &[&NodeReport]) -> Table {
     let colours = colours_on(&io::stdout());
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["NODE", "PROTOCOL", "RECORDS", "REQUESTS", "STATE"].map(|title| {
         let cell = Cell::new(title);
         if colours { cell.add_attribute(Attribute::Bold) } else { cell }

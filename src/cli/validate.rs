@@ -1,7 +1,5 @@
 //! `trawler validate`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::common::{SecretOptions, complain, print};
@@ -20,7 +18,7 @@ use crate::local::validate::validate;
 pub(super) struct ValidateArgs {
     /// A file or directory with manifests, or - for standard input; may be given several times
     #[arg(long = "filename", short = 'f', value_name = "FILE|DIR|-", required = true)]
-    files: Vec<PathBuf>,
+    files: Vec<String>,
     /// How findings are printed
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
@@ -29,7 +27,7 @@ pub(super) struct ValidateArgs {
 }
 
 pub(super) fn main(args: &ValidateArgs) -> u8 {
-    let inputs: Vec<Input> = args.files.iter().map(|file| Input::from(file.as_path())).collect();
+    let inputs: Vec<Input> = args.files.iter().map(|file| Input::from(file.as_str())).collect();
     let manifests = load(&inputs);
     let findings = validate(&manifests, &secret_sources(&args.secrets));
     match args.output {

@@ -160,11 +160,11 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     } else {
         // Records first, then the report, then the end of the run: a crash in between is healed by resuming the run,
         // which has nothing left to fetch.
-        let summary = export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
+        let published = export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
         write_report(&options.dir, &report_json)?;
         store.finish_run(&state.run, &report_json).await?;
         store.compact().await?;
-        Some(summary)
+        Some(published.path)
     };
     Ok(RunEnd::Finished { report: Box::new(report), records: published })
 }
@@ -270,7 +270,7 @@ fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec
 }
 
 /// The annotation that approves held sweeps: `node/number`, or `node/section#number`, separated by blanks or commas.
-pub const APPROVED_DELETIONS_ANNOTATION: &str = "trawler.dev/approved-deletions";
+pub(super) const APPROVED_DELETIONS_ANNOTATION: &str = "trawler.dev/approved-deletions";
 
 fn approved_deletions(input: &RunInput) -> Vec<(SectionKey, u64)> {
     let annotations = input.catalog.metadata.annotations.as_ref();

@@ -7,3 +7,4 @@ pub(crate) mod http_client;
 pub(crate) mod http_server;
 pub(crate) mod exchange;
 pub(crate) mod reader_contract;
+pub(crate) mod trawler;
