@@ -181,9 +181,23 @@ fn schemes_ports_and_user_info_that_are_not_ours_are_refused() {
     for url in ["http://user@a.example/", "http://:canary@a.example/", "http://a.example@10.0.0.1/"] {
         assert_eq!(refusal(url), Refusal::UserInfo, "{url}");
     }
+    assert_eq!(refusal(&format!("http://a.example/{}", "x".repeat(16 << 10))), Refusal::TooLong);
     for url in ["http://a.example/", "https://a.example:8443/", "http://a.example:81/", "https://1.1.1.1/"] {
         assert_eq!(guard.check_url(&Url::parse(url).unwrap()), Ok(()), "{url}");
     }
+}
+
+#[test]
+fn proxies_of_the_environment_are_not_used() {
+    let anywhere = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "http::connections_are_used_again"])
+        .envs(anywhere.map(|name| (name, "http://127.0.0.1:1")))
+        .envs([("NO_PROXY", ""), ("no_proxy", "")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]
@@ -571,6 +585,20 @@ async fn a_body_without_an_end_is_left_at_the_limit() {
     ] {
         let error = failure_of(&client, reply).await;
         assert_eq!(error.reason(), "BodyTooLarge", "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_errors_body_without_an_end_costs_little() {
+    let empty_member = gzip(b"");
+    let head = b"HTTP/1.1 500 Bad\r\nContent-Encoding: gzip\r\n\r\n";
+    for reply in [
+        Reply::raw(head.to_vec()).then_repeat(empty_member.repeat(100)),
+        Reply::raw("HTTP/1.1 500 Bad\r\n\r\n").then_repeat(vec![b'x'; 4096]),
+    ] {
+        let error = failure_of(&client(loopback()), reply).await;
+        assert_eq!(error.reason(), "ServerError", "{error}");
+        assert!(error.spent.wire_bytes < 4 << 20, "{:?}", error.spent);
     }
 }
 

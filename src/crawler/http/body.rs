@@ -76,25 +76,33 @@ pub(super) async fn read(response: reqwest::Response, budget: &Budget, wire_byte
     let encodings = encodings_of(response.headers())?;
     let announced = response.content_length().unwrap_or(0).min(MAX_RESERVED_BYTES).min(budget.max_decoded_bytes);
     let mut out = BytesMut::with_capacity(usize::try_from(announced).unwrap_or(0));
-    let mut wire = Wire { response, budget, received: wire_bytes, end: 0 };
+    let mut wire = Wire { response, budget, received: wire_bytes, end: u64::MAX };
     if encodings.is_empty() {
-        wire.end = *wire.received + budget.max_decoded_bytes;
         while let Some(piece) = wire.next().await? {
             let room = budget.room_after(out.len());
             out.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.len() > room {
+                budget.overflown()?;
                 break;
             }
         }
     } else {
-        // Data that can't be compressed grows a little.
-        wire.end = *wire.received + budget.max_decoded_bytes + budget.max_decoded_bytes / 16 + MAX_RESERVED_BYTES;
+        // Data that can't be compressed grows a little; more than that is a stream that yields nothing.
+        let grown = budget.max_decoded_bytes.saturating_add(budget.max_decoded_bytes / 16 + MAX_RESERVED_BYTES);
+        wire.end = wire.received.saturating_add(grown);
         decode(&mut wire, &encodings, budget, &mut out).await?;
     }
     Ok(out.freeze())
 }
 
 impl Budget {
+    fn overflown(&self) -> Result<(), Failure> {
+        match self.overflow {
+            Overflow::Fail => Err(Failure::TooLarge { limit: self.max_decoded_bytes }),
+            Overflow::Cut => Ok(()),
+        }
+    }
+
     fn room_after(&self, used: usize) -> usize {
         usize::try_from(self.max_decoded_bytes).unwrap_or(usize::MAX).saturating_sub(used)
     }
@@ -111,8 +119,8 @@ struct Wire<'a> {
 
 impl Wire<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        let Budget { deadline, total, idle, overflow, max_decoded_bytes } = *self.budget;
-        let idle_ends = Instant::now() + idle;
+        let Budget { deadline, total, idle, max_decoded_bytes, .. } = *self.budget;
+        let idle_ends = Instant::now() + idle.min(total);
         match timeout_at(idle_ends.min(deadline), self.response.chunk()).await {
             Err(_) if idle_ends < deadline => Err(Failure::Timeout { phase: Phase::Idle, limit: idle }),
             Err(_) => Err(Failure::Timeout { phase: Phase::Receiving, limit: total }),
@@ -120,7 +128,7 @@ impl Wire<'_> {
             Ok(Ok(None)) => Ok(None),
             Ok(Ok(Some(piece))) => {
                 *self.received += piece.len() as u64;
-                if *self.received > self.end && overflow == Overflow::Fail {
+                if *self.received > self.end {
                     return Err(Failure::TooLarge { limit: max_decoded_bytes });
                 }
                 Ok(Some(piece))
@@ -159,12 +167,9 @@ async fn decode(
         if source.read_buf(out).await.map_err(failed)? == 0 {
             return Ok(());
         }
-        if budget.room_after(out.len()) == 0 && out.len() as u64 > budget.max_decoded_bytes {
+        if out.len() as u64 > budget.max_decoded_bytes {
             out.truncate(usize::try_from(budget.max_decoded_bytes).unwrap_or(usize::MAX));
-            return match budget.overflow {
-                Overflow::Fail => Err(Failure::TooLarge { limit: budget.max_decoded_bytes }),
-                Overflow::Cut => Ok(()),
-            };
+            return budget.overflown();
         }
         if out.len() > turn_ends {
             turn_ends = out.len() + TURN_BYTES;
