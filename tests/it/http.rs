@@ -76,6 +76,7 @@ async fn a_contact_that_would_break_the_header_is_refused() {
 
 #[tokio::test]
 async fn every_encoding_that_is_asked_for_is_decoded() {
+    let client = client(loopback());
     let text = "catalogue ".repeat(10_000);
     let plain = text.as_bytes();
     let nested = gzip(&brotli(plain));
@@ -95,7 +96,7 @@ async fn every_encoding_that_is_asked_for_is_decoded() {
         let expected = if body.is_empty() { "" } else { &text };
         let wire_bytes = body.len() as u64;
         let server = HttpServer::start(move |_| Reply::ok(body.clone()).field("Content-Encoding", encoding)).await;
-        let fetched = fetch(&client(loopback()), &get(server.url("/")), &NodeAccess::default()).await;
+        let fetched = fetch(&client, &get(server.url("/")), &NodeAccess::default()).await;
         let Ok(Fetched::Response { response, spent }) = fetched else { panic!("{encoding}: {fetched:?}") };
         assert!(response.body == expected, "{encoding}");
         assert_eq!(spent, Spent { requests: 1, wire_bytes }, "{encoding}");
@@ -189,6 +190,8 @@ async fn validators_make_a_get_conditional_if_its_request_may_be() {
 
 #[tokio::test]
 async fn every_status_says_what_follows_from_it() {
+    let clock = Arc::new(ManualClock::at("2026-11-30T02:00:00Z".parse().unwrap()));
+    let client = HttpClient::new(loopback(), clock).unwrap();
     let hour = Duration::from_hours(1);
     for (status, retry_after, outcome, reason, is_pushback) in [
         (400, None, Outcome::Terminal, "StatusUnexpected", false),
@@ -213,8 +216,6 @@ async fn every_status_says_what_follows_from_it() {
             retry_after.into_iter().fold(reply, |reply, value| reply.field("Retry-After", value))
         })
         .await;
-        let clock = Arc::new(ManualClock::at("2026-11-30T02:00:00Z".parse().unwrap()));
-        let client = HttpClient::new(loopback(), clock).unwrap();
         let error = fetch(&client, &get(server.url("/x")), &NodeAccess::default()).await.unwrap_err();
         assert_eq!(
             (error.outcome(), error.reason(), error.is_pushback()),

@@ -23,9 +23,9 @@ use crate::support::http_client::{bearer_for, body_of, client, fetch, get, loopb
 use crate::support::http_server::{HttpServer, Reply};
 
 /// What fetching from a server with this one reply comes to.
-async fn failure_of(config: HttpConfig, reply: Reply) -> FetchError {
+async fn failure_of(client: &HttpClient, reply: Reply) -> FetchError {
     let server = HttpServer::start(move |_| reply.clone()).await;
-    fetch(&client(config), &get(server.url("/x")), &NodeAccess::default()).await.unwrap_err()
+    fetch(client, &get(server.url("/x")), &NodeAccess::default()).await.unwrap_err()
 }
 
 /// Limits that a test can wait for.
@@ -181,9 +181,23 @@ fn schemes_ports_and_user_info_that_are_not_ours_are_refused() {
     for url in ["http://user@a.example/", "http://:canary@a.example/", "http://a.example@10.0.0.1/"] {
         assert_eq!(refusal(url), Refusal::UserInfo, "{url}");
     }
+    assert_eq!(refusal(&format!("http://a.example/{}", "x".repeat(16 << 10))), Refusal::TooLong);
     for url in ["http://a.example/", "https://a.example:8443/", "http://a.example:81/", "https://1.1.1.1/"] {
         assert_eq!(guard.check_url(&Url::parse(url).unwrap()), Ok(()), "{url}");
     }
+}
+
+#[test]
+fn proxies_of_the_environment_are_not_used() {
+    let anywhere = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "http::connections_are_used_again"])
+        .envs(anywhere.map(|name| (name, "http://127.0.0.1:1")))
+        .envs([("NO_PROXY", ""), ("no_proxy", "")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]
@@ -320,7 +334,7 @@ async fn a_redirect_loop_ends_at_the_limit() {
 
 #[tokio::test]
 async fn a_redirect_without_a_location_is_refused() {
-    let error = failure_of(loopback(), Reply::status(301)).await;
+    let error = failure_of(&client(loopback()), Reply::status(301)).await;
     assert_eq!((error.reason(), error.outcome()), ("RedirectRefused", Outcome::Terminal));
 }
 
@@ -395,6 +409,7 @@ async fn a_handshake_that_hangs_counts_as_connecting() {
 
 #[tokio::test]
 async fn answers_that_are_not_http_are_told_apart() {
+    let client = client(loopback());
     for (bytes, reason) in [
         ("", "ConnectionBroken"),
         ("HTTP/1.1 200 OK\r\nContent-Le", "ConnectionBroken"),
@@ -405,13 +420,14 @@ async fn answers_that_are_not_http_are_told_apart() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "NotHttp"),
         ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "NotHttp"),
     ] {
-        let error = failure_of(loopback(), Reply::raw(bytes)).await;
+        let error = failure_of(&client, Reply::raw(bytes)).await;
         assert_eq!((error.reason(), error.outcome()), (reason, Outcome::RETRY), "{bytes:?}: {error}");
     }
 }
 
 #[tokio::test]
 async fn a_server_that_never_answers_costs_the_request_timeout() {
+    let client = client(impatient());
     for reply in [
         Reply::raw("").then_hang(),
         Reply::raw("HTTP/1.1 200 OK\r\nA: b\r\n").then_hang(),
@@ -420,7 +436,7 @@ async fn a_server_that_never_answers_costs_the_request_timeout() {
         Reply::raw("").then_repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"),
     ] {
         let name = format!("{reply:?}");
-        let error = failure_of(impatient(), reply).await;
+        let error = failure_of(&client, reply).await;
         assert!(matches!(error.failure, Failure::Timeout { phase: Phase::Answering, .. }), "{name}: {error}");
         assert_eq!((error.outcome(), error.is_pushback()), (Outcome::RETRY, true));
     }
@@ -437,6 +453,7 @@ async fn a_node_may_have_a_request_timeout_of_its_own() {
 
 #[tokio::test]
 async fn headers_have_an_end() {
+    let client = client(loopback());
     let long = "x".repeat(100 << 10);
     for reply in [
         Reply::raw("HTTP/1.1 200 OK\r\n").then_repeat("A: b\r\n"),
@@ -445,18 +462,18 @@ async fn headers_have_an_end() {
         Reply::ok("x").field("A", long.clone()),
         Reply::status(302).field("Location", long.clone()),
     ] {
-        let error = failure_of(loopback(), reply).await;
+        let error = failure_of(&client, reply).await;
         assert_eq!((error.reason(), error.outcome()), ("HeaderTooLarge", Outcome::Terminal), "{error}");
     }
 }
 
 #[tokio::test]
 async fn a_body_that_stops_costs_the_idle_timeout() {
-    let config = HttpConfig { idle_timeout: Duration::from_millis(60), ..loopback() };
+    let client = client(HttpConfig { idle_timeout: Duration::from_millis(60), ..loopback() });
     for encoding in ["identity", "gzip"] {
         let start = gzip(&[b'x'; 1000])[..12].to_vec();
         let reply = Reply::ok(start).field("Content-Length", "9999").field("Content-Encoding", encoding).then_hang();
-        let error = failure_of(config.clone(), reply).await;
+        let error = failure_of(&client, reply).await;
         assert!(matches!(error.failure, Failure::Timeout { phase: Phase::Idle, .. }), "{encoding}: {error}");
         assert_eq!(error.spent.wire_bytes, 12, "{encoding}");
     }
@@ -464,12 +481,15 @@ async fn a_body_that_stops_costs_the_idle_timeout() {
 
 #[tokio::test]
 async fn a_body_that_drips_costs_the_request_timeout() {
-    let error = failure_of(impatient(), Reply::ok("x").field("Content-Length", "99999999").then_drip("x")).await;
+    // Long enough for the header to have come on a busy machine.
+    let client = client(HttpConfig { request_timeout: Duration::from_secs(1), ..loopback() });
+    let error = failure_of(&client, Reply::ok("x").field("Content-Length", "99999999").then_drip("x")).await;
     assert!(matches!(error.failure, Failure::Timeout { phase: Phase::Receiving, .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_no_document() {
+    let client = client(loopback());
     let whole = gzip("catalogue ".repeat(1000).as_bytes());
     let half = whole[..whole.len() / 2].to_vec();
     for reply in [
@@ -485,7 +505,7 @@ async fn a_body_that_breaks_off_is_no_document() {
         Reply::ok(brotli(b"catalogue catalogue catalogue")[..6].to_vec()).field("Content-Encoding", "br"),
     ] {
         let name = format!("{reply:?}");
-        let error = failure_of(loopback(), reply).await;
+        let error = failure_of(&client, reply).await;
         assert_eq!((error.reason(), error.outcome()), ("BodyTruncated", Outcome::RETRY), "{name}: {error}");
     }
 }
@@ -509,7 +529,8 @@ async fn bytes_after_the_announced_length_are_no_answer_to_the_next_request() {
 
 #[tokio::test]
 async fn statuses_that_answer_another_question_are_refused() {
-    let reasons = [failure_of(loopback(), Reply::status(304)).await, failure_of(loopback(), Reply::status(206)).await]
+    let client = client(loopback());
+    let reasons = [failure_of(&client, Reply::status(304)).await, failure_of(&client, Reply::status(206)).await]
         .map(|error| (error.reason(), error.outcome()));
     assert_eq!(reasons, [("NotModifiedUnasked", Outcome::RETRY), ("PartialUnasked", Outcome::RETRY)]);
 }
@@ -520,7 +541,7 @@ async fn statuses_that_answer_another_question_are_refused() {
 async fn the_limit_counts_what_comes_out_of_the_decompression() {
     let zeros = vec![0; 4 << 20];
     let limit = 256 << 10;
-    let config = HttpConfig { max_decoded_bytes: limit, ..loopback() };
+    let client = client(HttpConfig { max_decoded_bytes: limit, ..loopback() });
     for (encoding, body) in [
         ("identity", zeros.clone()),
         ("gzip", gzip(&zeros)),
@@ -529,8 +550,10 @@ async fn the_limit_counts_what_comes_out_of_the_decompression() {
         ("zstd", zstd(&zeros)),
         ("gzip, gzip", gzip(&gzip(&zeros))),
         ("zstd, br", brotli(&zstd(&zeros))),
+        // Nothing comes out of it at all.
+        ("gzip, gzip", gzip(&gzip(b"").repeat(200_000))),
     ] {
-        let error = failure_of(config.clone(), Reply::ok(body).field("Content-Encoding", encoding)).await;
+        let error = failure_of(&client, Reply::ok(body).field("Content-Encoding", encoding)).await;
         assert!(matches!(error.failure, Failure::TooLarge { limit: l } if l == limit), "{encoding}: {error}");
         assert_eq!(error.outcome(), Outcome::Terminal);
     }
@@ -538,11 +561,12 @@ async fn the_limit_counts_what_comes_out_of_the_decompression() {
 
 #[tokio::test]
 async fn a_body_of_exactly_the_limit_is_within_it() {
+    let client = client(loopback());
     for (size, fits) in [(1000, true), (1001, false)] {
         for (encoding, body) in [("identity", vec![b'x'; size]), ("gzip", gzip(&vec![b'x'; size]))] {
             let server = HttpServer::start(move |_| Reply::ok(body.clone()).field("Content-Encoding", encoding)).await;
             let access = NodeAccess { max_decoded_bytes: Some(1000), ..NodeAccess::default() };
-            let fetched = fetch(&client(loopback()), &get(server.url("/")), &access).await;
+            let fetched = fetch(&client, &get(server.url("/")), &access).await;
             assert_eq!(fetched.is_ok(), fits, "{size} {encoding}");
         }
     }
@@ -550,7 +574,7 @@ async fn a_body_of_exactly_the_limit_is_within_it() {
 
 #[tokio::test]
 async fn a_body_without_an_end_is_left_at_the_limit() {
-    let config = HttpConfig { max_decoded_bytes: 256 << 10, ..loopback() };
+    let client = client(HttpConfig { max_decoded_bytes: 256 << 10, ..loopback() });
     let stored = [&[0, 0xff, 0xff, 0, 0][..], &vec![0; 65535]].concat();
     let gzip_head: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
     let empty_member = gzip(b"");
@@ -561,28 +585,46 @@ async fn a_body_without_an_end_is_left_at_the_limit() {
         Reply::raw([head("Content-Encoding: gzip\r\n"), gzip_head.to_vec()].concat()).then_repeat(stored),
         Reply::raw(head("Content-Encoding: gzip\r\n")).then_repeat(empty_member.repeat(100)),
     ] {
-        let error = failure_of(config.clone(), reply).await;
+        let error = failure_of(&client, reply).await;
         assert_eq!(error.reason(), "BodyTooLarge", "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_errors_body_without_an_end_costs_little() {
+    let empty_member = gzip(b"");
+    let head = b"HTTP/1.1 500 Bad\r\nContent-Encoding: gzip\r\n\r\n";
+    for reply in [
+        Reply::raw(head.to_vec()).then_repeat(empty_member.repeat(100)),
+        Reply::raw("HTTP/1.1 500 Bad\r\n\r\n").then_repeat(vec![b'x'; 4096]),
+    ] {
+        let error = failure_of(&client(loopback()), reply).await;
+        assert_eq!(error.reason(), "ServerError", "{error}");
+        assert!(error.spent.wire_bytes < 4 << 20, "{:?}", error.spent);
     }
 }
 
 #[tokio::test]
 async fn an_announced_length_reserves_nothing_that_has_not_come() {
     let config = HttpConfig { max_decoded_bytes: u64::MAX / 4, idle_timeout: Duration::from_millis(50), ..loopback() };
-    let error = failure_of(config, Reply::ok("x").field("Content-Length", (1_u64 << 60).to_string()).then_hang()).await;
+    let error =
+        failure_of(&client(config), Reply::ok("x").field("Content-Length", (1_u64 << 60).to_string()).then_hang())
+            .await;
     assert_eq!(error.reason(), "TimedOut");
 }
 
 #[tokio::test]
 async fn encodings_that_were_not_asked_for_are_refused() {
+    let client = client(loopback());
     for encoding in ["compress", "gzip, gzip, gzip", "br, unknown", "aes128gcm", "\u{7f}"] {
-        let error = failure_of(loopback(), Reply::ok("x").field("Content-Encoding", encoding)).await;
+        let error = failure_of(&client, Reply::ok("x").field("Content-Encoding", encoding)).await;
         assert!(matches!(error.reason(), "EncodingUnknown" | "NotHttp"), "{encoding}: {error}");
     }
 }
 
 #[tokio::test]
 async fn a_body_that_is_not_in_its_encoding_is_corrupt() {
+    let client = client(loopback());
     // A frame that wants a window of 128 MiB.
     let greedy_zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x88][..], &[1, 0, 0, b'x']].concat();
     let mut broken_sum = gzip(b"catalogue");
@@ -596,7 +638,7 @@ async fn a_body_that_is_not_in_its_encoding_is_corrupt() {
         ("br", vec![0xff; 32]),
         ("deflate", vec![0xff; 32]),
     ] {
-        let error = failure_of(loopback(), Reply::ok(body).field("Content-Encoding", encoding)).await;
+        let error = failure_of(&client, Reply::ok(body).field("Content-Encoding", encoding)).await;
         assert_eq!((error.reason(), error.outcome()), ("BodyCorrupt", Outcome::RETRY), "{encoding}: {error}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_compression::tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
@@ -10,7 +11,7 @@ use async_compression::zstd::DParameter;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::io::StreamReader;
 
@@ -76,29 +77,44 @@ pub(super) async fn read(response: reqwest::Response, budget: &Budget, wire_byte
     let encodings = encodings_of(response.headers())?;
     let announced = response.content_length().unwrap_or(0).min(MAX_RESERVED_BYTES).min(budget.max_decoded_bytes);
     let mut out = BytesMut::with_capacity(usize::try_from(announced).unwrap_or(0));
-    let mut wire = Wire { response, budget, received: wire_bytes, end: 0 };
+    let mut wire = Wire { response, budget, received: wire_bytes, end: u64::MAX };
     if encodings.is_empty() {
-        wire.end = *wire.received + budget.max_decoded_bytes;
         while let Some(piece) = wire.next().await? {
             let room = budget.room_after(out.len());
             out.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.len() > room {
+                budget.overflown()?;
                 break;
             }
         }
     } else {
-        // Data that can't be compressed grows a little.
-        wire.end = *wire.received + budget.max_decoded_bytes + budget.max_decoded_bytes / 16 + MAX_RESERVED_BYTES;
+        wire.end = wire.received.saturating_add(budget.max_layer_bytes());
         decode(&mut wire, &encodings, budget, &mut out).await?;
     }
     Ok(out.freeze())
 }
 
 impl Budget {
+    fn overflown(&self) -> Result<(), Failure> {
+        match self.overflow {
+            Overflow::Fail => Err(Failure::TooLarge { limit: self.max_decoded_bytes }),
+            Overflow::Cut => Ok(()),
+        }
+    }
+
+    /// What may come out of a layer that another one is inside of, or over the wire. Data that can't be compressed grows
+    /// a little; more than that is a stream that yields nothing.
+    fn max_layer_bytes(&self) -> u64 {
+        self.max_decoded_bytes.saturating_add(self.max_decoded_bytes / 16 + MAX_RESERVED_BYTES)
+    }
+
     fn room_after(&self, used: usize) -> usize {
         usize::try_from(self.max_decoded_bytes).unwrap_or(usize::MAX).saturating_sub(used)
     }
 }
+
+type Source<'a> = Pin<Box<dyn AsyncBufRead + Send + 'a>>;
+type Layer<'a> = Pin<Box<dyn AsyncRead + Send + 'a>>;
 
 /// The body as it comes over the wire.
 struct Wire<'a> {
@@ -111,8 +127,8 @@ struct Wire<'a> {
 
 impl Wire<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        let Budget { deadline, total, idle, overflow, max_decoded_bytes } = *self.budget;
-        let idle_ends = Instant::now() + idle;
+        let Budget { deadline, total, idle, max_decoded_bytes, .. } = *self.budget;
+        let idle_ends = Instant::now() + idle.min(total);
         match timeout_at(idle_ends.min(deadline), self.response.chunk()).await {
             Err(_) if idle_ends < deadline => Err(Failure::Timeout { phase: Phase::Idle, limit: idle }),
             Err(_) => Err(Failure::Timeout { phase: Phase::Receiving, limit: total }),
@@ -120,7 +136,7 @@ impl Wire<'_> {
             Ok(Ok(None)) => Ok(None),
             Ok(Ok(Some(piece))) => {
                 *self.received += piece.len() as u64;
-                if *self.received > self.end && overflow == Overflow::Fail {
+                if *self.received > self.end {
                     return Err(Failure::TooLarge { limit: max_decoded_bytes });
                 }
                 Ok(Some(piece))
@@ -143,12 +159,14 @@ async fn decode(
             Err(failure) => Some((Err(io::Error::other(failure)), wire)),
         }
     });
-    let mut source: Pin<Box<dyn AsyncBufRead + Send + '_>> = Box::pin(StreamReader::new(pieces));
+    let mut source: Source<'_> = Box::pin(StreamReader::new(pieces));
     if source.fill_buf().await.map_err(failed)?.is_empty() {
         return Ok(());
     }
     for encoding in encodings.iter().rev() {
-        source = unwrapped(*encoding, source).await.map_err(failed)?;
+        let layer = unwrapped(*encoding, source).await.map_err(failed)?;
+        let bounded = Bounded { layer, left: budget.max_layer_bytes(), limit: budget.max_decoded_bytes };
+        source = Box::pin(BufReader::new(bounded));
     }
     let mut turn_ends = TURN_BYTES;
     loop {
@@ -159,12 +177,9 @@ async fn decode(
         if source.read_buf(out).await.map_err(failed)? == 0 {
             return Ok(());
         }
-        if budget.room_after(out.len()) == 0 && out.len() as u64 > budget.max_decoded_bytes {
+        if out.len() as u64 > budget.max_decoded_bytes {
             out.truncate(usize::try_from(budget.max_decoded_bytes).unwrap_or(usize::MAX));
-            return match budget.overflow {
-                Overflow::Fail => Err(Failure::TooLarge { limit: budget.max_decoded_bytes }),
-                Overflow::Cut => Ok(()),
-            };
+            return budget.overflown();
         }
         if out.len() > turn_ends {
             turn_ends = out.len() + TURN_BYTES;
@@ -177,26 +192,43 @@ async fn decode(
 }
 
 /// One layer of compression taken off.
-async fn unwrapped<'a>(
-    encoding: Encoding,
-    mut source: Pin<Box<dyn AsyncBufRead + Send + 'a>>,
-) -> io::Result<Pin<Box<dyn AsyncBufRead + Send + 'a>>> {
+async fn unwrapped(encoding: Encoding, mut source: Source<'_>) -> io::Result<Layer<'_>> {
     Ok(match encoding {
         Encoding::Gzip => {
             let mut decoder = GzipDecoder::new(source);
             decoder.multiple_members(true);
-            Box::pin(BufReader::new(decoder))
+            Box::pin(decoder)
         }
-        Encoding::Brotli => Box::pin(BufReader::new(BrotliDecoder::new(source))),
+        Encoding::Brotli => Box::pin(BrotliDecoder::new(source)),
         Encoding::Zstd => {
             let mut decoder = ZstdDecoder::with_params(source, &[DParameter::window_log_max(ZSTD_MAX_WINDOW_LOG)]);
             decoder.multiple_members(true);
-            Box::pin(BufReader::new(decoder))
+            Box::pin(decoder)
         }
         // The standard means zlib; some servers send the bare stream.
-        Encoding::Deflate if is_zlib(source.fill_buf().await?) => Box::pin(BufReader::new(ZlibDecoder::new(source))),
-        Encoding::Deflate => Box::pin(BufReader::new(DeflateDecoder::new(source))),
+        Encoding::Deflate if is_zlib(source.fill_buf().await?) => Box::pin(ZlibDecoder::new(source)),
+        Encoding::Deflate => Box::pin(DeflateDecoder::new(source)),
     })
+}
+
+/// A layer with an end. Without it, a bomb inside a bomb could keep the outer layer busy with what the inner one makes
+/// nothing of, and never come back.
+struct Bounded<'a> {
+    layer: Layer<'a>,
+    left: u64,
+    limit: u64,
+}
+
+impl AsyncRead for Bounded<'_> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = self.layer.as_mut().poll_read(cx, buf);
+        match self.left.checked_sub((buf.filled().len() - before) as u64) {
+            Some(left) => self.left = left,
+            None => return Poll::Ready(Err(io::Error::other(Failure::TooLarge { limit: self.limit }))),
+        }
+        read
+    }
 }
 
 /// Whether this starts with zlib's header (RFC 1950): method 8, and a checksum over the first two bytes.

@@ -113,7 +113,9 @@ pub enum Failure {
         limit: usize,
     },
     /// The body is too large.
-    #[error("answered more than {limit} bytes (counted after decompression); raise limits.maxBytes if that is meant")]
+    #[error(
+        "answered more than {limit} bytes (counted after decompression); ask for smaller pages, or raise the limit for one answer"
+    )]
     TooLarge {
         /// The limit.
         limit: u64,

@@ -23,6 +23,8 @@ use crate::task::OriginKey;
 
 /// What is understood, best first.
 const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd, deflate");
+/// The longest a request may take, whatever the settings say: clocks can't count on for ever.
+const LONGEST_REQUEST: Duration = Duration::from_hours(24);
 /// As much of an error's body as is looked at.
 const MAX_ERROR_BYTES: u64 = 4 << 10;
 
@@ -151,7 +153,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn request_timeout(&self) -> Duration {
-        self.access.request_timeout.unwrap_or(self.client.config.request_timeout)
+        self.access.request_timeout.unwrap_or(self.client.config.request_timeout).min(LONGEST_REQUEST)
     }
 
     fn budget(&self, max_decoded_bytes: u64, overflow: Overflow, deadline: Instant) -> Budget {

@@ -18,6 +18,9 @@ pub enum Refusal {
     /// A URL without a host.
     #[error("it names no host")]
     NoHost,
+    /// A URL that grows from page to page, or from redirect to redirect.
+    #[error("it is longer than {MAX_URL_BYTES} bytes")]
+    TooLong,
     /// Credentials in a URL end up in logs.
     #[error("it carries a user name or a password; put them into a Secret and name it in credentialRef")]
     UserInfo,
@@ -115,6 +118,9 @@ const FOREIGN_PORTS: [u16; 46] = [
     137, 139, 143, 161, 389, 465, 512, 513, 514, 515, 587, 636, 993, 995, 2049, 5060, 6379, 6667,
 ];
 
+/// The longest URL that is asked.
+const MAX_URL_BYTES: usize = 16 << 10;
+
 /// Endings of names that are private by their nature (RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`, Kubernetes).
 const INTERNAL_ENDINGS: [&str; 7] = [".localhost", ".local", ".localdomain", ".internal", ".svc", ".home.arpa", ".lan"];
 
@@ -164,6 +170,9 @@ impl Guard {
     pub fn check_url(&self, url: &Url) -> Result<(), Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::Scheme { scheme: url.scheme().to_owned() });
+        }
+        if url.as_str().len() > MAX_URL_BYTES {
+            return Err(Refusal::TooLong);
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refusal::UserInfo);

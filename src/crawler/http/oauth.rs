@@ -109,7 +109,9 @@ pub(super) fn parse_token(body: &[u8], now: Timestamp) -> Result<Token, Failure>
         return Err(Failure::Token { why: "its token is not of the type Bearer".to_owned() });
     }
     let life = match answer.expires_in {
-        Some(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or_default().min(LONGEST_LIFE),
+        Some(seconds) => {
+            Duration::try_from_secs_f64(seconds.clamp(0.0, LONGEST_LIFE.as_secs_f64())).unwrap_or_default()
+        }
         None => UNSTATED_LIFE,
     };
     let renew_at = now.checked_add(life.saturating_sub(RENEWAL_MARGIN.min(life / 4))).unwrap_or(Timestamp::MAX);
