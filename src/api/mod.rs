@@ -12,6 +12,7 @@ pub mod names;
 mod quantities;
 mod references;
 pub mod samples;
+pub mod schedules;
 mod selector;
 mod throttle_policy;
 

@@ -1,1 +1,6 @@
-//! local
+//! Making it so, on one machine: the same verbs as on a cluster, over files.
+
+pub mod finding;
+pub mod manifests;
+pub mod secrets;
+pub mod validate;
