@@ -41,4 +41,5 @@ pub mod protocol;
 pub mod store;
 
 pub mod cli;
+pub mod generate;
 pub mod telemetry;

@@ -186,7 +186,7 @@ impl FromStr for ByteSize {
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = SUFFIXES.iter().filter(|(suffix, _)| suffix.ends_with('i'));
-        match binary.into_iter().find(|(_, factor)| self.0 >= *factor && self.0 % factor == 0) {
+        match binary.into_iter().find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor)) {
             Some((suffix, factor)) => write!(f, "{}{suffix}", self.0 / factor),
             None => write!(f, "{}", self.0),
         }

@@ -61,7 +61,7 @@ pub fn has_errors(findings: &[Finding]) -> bool {
 
 /// The findings as text, one line each.
 pub fn render_text(findings: &[Finding]) -> String {
-    findings.iter().map(|finding| format!("{finding}\n")).collect()
+    findings.iter().flat_map(|finding| [finding.to_string(), "\n".to_owned()]).collect()
 }
 
 /// The findings as a JSON list.

@@ -221,7 +221,7 @@ pub(crate) fn credential_from(name: &str, values: &BTreeMap<String, Secret>) -> 
     let found: Vec<&str> = TYPE_KEYS.into_iter().filter(|key| values.contains_key(*key)).collect();
     match found[..] {
         [TOKEN] => {
-            Ok(Credential::Bearer { token: header_value(secret(TOKEN)?).ok_or_else(|| bad(TOKEN, "one line"))? })
+            Ok(Credential::Bearer { token: header_value(&secret(TOKEN)?).ok_or_else(|| bad(TOKEN, "one line"))? })
         }
         [USERNAME] => match text(USERNAME)? {
             username if username.contains(':') => Err(bad(USERNAME, "a name without a colon")),
@@ -230,12 +230,12 @@ pub(crate) fn credential_from(name: &str, values: &BTreeMap<String, Secret>) -> 
         [HEADER] => match text(HEADER)? {
             header if !is_header_name(&header) => Err(bad(HEADER, "the name of a header")),
             header => {
-                let value = header_value(secret(VALUE)?).ok_or_else(|| bad(VALUE, "one line"))?;
+                let value = header_value(&secret(VALUE)?).ok_or_else(|| bad(VALUE, "one line"))?;
                 Ok(Credential::Header { name: header, value })
             }
         },
         [CLIENT_ID] => {
-            let token_url = Url::parse(&text(TOKEN_URL)?).ok().filter(|url| url.has_host());
+            let token_url = Url::parse(&text(TOKEN_URL)?).ok().filter(Url::has_host);
             Ok(Credential::OAuth2ClientCredentials {
                 client_id: text(CLIENT_ID)?,
                 client_secret: secret(CLIENT_SECRET)?,
@@ -273,7 +273,7 @@ fn values_from_directory(directory: &Path) -> Result<BTreeMap<String, Secret>, S
 }
 
 /// A value that fits on a header's line, without the line break that a file or `base64` may have left.
-fn header_value(value: Secret) -> Option<Secret> {
+fn header_value(value: &Secret) -> Option<Secret> {
     let text = value.expose().trim_end_matches(['\r', '\n']);
     let is_line = text.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f));
     is_line.then(|| Secret::new(text))

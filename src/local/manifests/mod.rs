@@ -159,7 +159,7 @@ impl Loader {
         match std::str::from_utf8(&bytes) {
             Ok(text) => self.text(name, text),
             Err(error) => {
-                let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+                let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
                 self.fault(name, u32::try_from(line).ok(), "is not UTF-8 text".to_owned(), "save the file as UTF-8");
             }
         }
@@ -185,7 +185,9 @@ impl Loader {
         {
             let items = entries.into_iter().find(|entry| entry.key == "items").map(|entry| entry.value.content);
             if let Some(Content::List(items)) = items {
-                items.into_iter().for_each(|item| self.document(file, item));
+                for item in items {
+                    self.document(file, item);
+                }
             }
             return;
         }
