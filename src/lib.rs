@@ -44,4 +44,5 @@ pub mod store;
 
 pub mod cli;
 pub mod demo;
+pub mod generate;
 pub mod telemetry;

@@ -75,9 +75,9 @@ use super::{ByteSize, KubeDuration, ObjectRef};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    rule_at(".dsp", "!has(self.dsp) || self.protocol in ['Auto', 'DSP']", "dsp may be set only if protocol is DSP or Auto"),
-    rule_at(".ckan", "!has(self.ckan) || self.protocol in ['Auto', 'CKAN']", "ckan may be set only if protocol is CKAN or Auto"),
-    rule_at(".dcat", "!has(self.dcat) || self.protocol in ['Auto', 'DCAT']", "dcat may be set only if protocol is DCAT or Auto"),
+    rule_at(".dsp", "!has(self.dsp) || self.protocol in ['Auto', 'DSP']", "dsp may be set only if protocol is DSP or Auto; remove dsp, or set protocol: DSP"),
+    rule_at(".ckan", "!has(self.ckan) || self.protocol in ['Auto', 'CKAN']", "ckan may be set only if protocol is CKAN or Auto; remove ckan, or set protocol: CKAN"),
+    rule_at(".dcat", "!has(self.dcat) || self.protocol in ['Auto', 'DCAT']", "dcat may be set only if protocol is DCAT or Auto; remove dcat, or set protocol: DCAT"),
 ]))]
 pub struct CatalogNodeSpec {
     /// Address of the catalogue: an absolute http or https URL without user name, password or fragment.
@@ -85,10 +85,10 @@ pub struct CatalogNodeSpec {
     #[schemars(extend("x-kubernetes-validations" = [
         rule(
             "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",
-            "endpoint must be an absolute http or https URL, such as https://portal.example/catalog"
+            "endpoint must be an absolute http or https URL; write one like https://portal.example/catalog"
         ),
-        rule("!self.matches('^[^/]*//[^/]*@')", "endpoint must not hold a user name or password; use credentialRef"),
-        rule("!self.contains('#')", "endpoint must not have a fragment (the part from #)"),
+        rule("!self.matches('^[^/]*//[^/]*@')", "endpoint must not hold a user name or password; put them into a Secret and name it in credentialRef"),
+        rule("!self.contains('#')", "endpoint must not have a fragment; remove the part from #"),
     ]))]
     pub endpoint: String,
     /// What the node speaks. Auto: find out at the first crawl.

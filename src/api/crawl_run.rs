@@ -332,4 +332,5 @@ create another CrawlRun for anything else";
 pub(crate) const SUBSET_RULE: &str =
     "!has(self.catalogNodeSelector) || !has(self.catalogNodeNames) || self.catalogNodeNames.size() == 0";
 
-pub(crate) const SUBSET_MESSAGE: &str = "catalogNodeNames and catalogNodeSelector must not be set together";
+pub(crate) const SUBSET_MESSAGE: &str =
+    "catalogNodeNames and catalogNodeSelector must not be set together; remove one of them";

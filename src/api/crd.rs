@@ -20,9 +20,11 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     crds
 }
 
-/// Removes what Kubernetes does not know (`format: uint32`) and what would let an explicit null pass by a default.
+/// Removes what Kubernetes does not know (`format: uint32`), what would let an explicit null pass by a default, and the
+/// line breaks of source code.
 fn tidy(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
+    schema.description = schema.description.take().map(|description| description.replace('\n', " "));
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint") || format == "double") {
         schema.format = None;
     }

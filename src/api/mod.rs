@@ -3,6 +3,8 @@
 //! The types only describe and parse. Bounds and rules live in the generated schema ([`crd`]), which the API server
 //! applies on a cluster and `trawler validate` applies offline.
 
+#![expect(clippy::duplicated_attributes, reason = "each printcolumn(…) has its own type and priority")]
+
 mod catalog;
 mod catalog_node;
 pub mod conditions;
@@ -12,6 +14,7 @@ pub mod names;
 mod quantities;
 mod references;
 pub mod samples;
+pub mod schedules;
 mod selector;
 mod throttle_policy;
 

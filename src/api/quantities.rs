@@ -186,7 +186,7 @@ impl FromStr for ByteSize {
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = SUFFIXES.iter().filter(|(suffix, _)| suffix.ends_with('i'));
-        match binary.into_iter().find(|(_, factor)| self.0 >= *factor && self.0 % factor == 0) {
+        match binary.into_iter().find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor)) {
             Some((suffix, factor)) => write!(f, "{}{suffix}", self.0 / factor),
             None => write!(f, "{}", self.0),
         }
@@ -219,7 +219,7 @@ impl JsonSchema for ByteSize {
     }
 }
 
-/// The amount of a throttle limit: a number, or for bytes also a size such as `2Gi`.
+/// The amount of a throttle limit: a number, or a quantity such as `50k` or `2Gi`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(u64);
 
@@ -261,11 +261,13 @@ impl JsonSchema for Amount {
     }
 }
 
+/// At least 1, and short enough not to overflow.
 fn int_or_size_schema() -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
+        "minimum": 1,
         "maxLength": MAX_LENGTH,
-        "pattern": "^[0-9]{1,15}(Ki|Mi|Gi|Ti|k|M|G|T)?$",
+        "pattern": "^[1-9][0-9]{0,5}(Ki|Mi|Gi|Ti|k|M|G|T)$|^[1-9][0-9]{0,17}$",
     })
 }
 

@@ -26,7 +26,7 @@ pub struct LabelSelector {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [rule(
     "self.operator in ['In', 'NotIn'] ? self.values.size() > 0 : self.values.size() == 0",
-    "In and NotIn need values, Exists and DoesNotExist must have none"
+    "In and NotIn need values, Exists and DoesNotExist must have none; correct values"
 )]))]
 pub struct LabelExpression {
     /// Key of the label.

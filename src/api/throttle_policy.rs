@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::crd::{rule, rule_at};
+use super::crd::rule;
 use super::{Amount, KubeDuration};
 
 /// Budgets of documents, API calls or bytes per period, for the nodes it is assigned to.
@@ -81,24 +81,15 @@ pub struct ThrottlePolicySpec {
 /// One budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [rule_at(
-    ".amount",
-    "self.unit == 'Bytes' || type(self.amount) == int",
-    "amount must be a whole number unless unit is Bytes"
-)]))]
 pub struct ThrottleLimit {
     /// What is counted.
     pub unit: ThrottleUnit,
-    /// How much of it in any window of one period. For Bytes also a size such as 2Gi.
-    #[schemars(extend("x-kubernetes-validations" = [rule(
-        "type(self) == int ? int(self) >= 1 : !string(self).matches('^0+[A-Za-z]*$')",
-        "amount must be at least 1"
-    )]))]
+    /// How much of it in any window of one period: a whole number, or a quantity such as 50k or 2Gi.
     pub amount: Amount,
     /// Length of the window, 1s to 744h (31 days).
     #[schemars(extend("x-kubernetes-validations" = [rule(
         "duration(self) >= duration('1s') && duration(self) <= duration('744h')",
-        "period must be between 1s and 744h"
+        "period must be from 1s to 744h; write one like 1s, 1m or 24h"
     )]))]
     pub period: KubeDuration,
     /// How requests are spread over the period.
