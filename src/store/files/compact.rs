@@ -22,7 +22,7 @@ const MOVED_AT_ONCE: usize = 512;
 const SCANNED_AT_ONCE: usize = 50_000;
 
 pub(super) async fn compact(store: &FileStore) -> Result<(), StoreError> {
-    let wasteful = store.write(choose).await?;
+    let wasteful = store.write(|tables| tables.appender.retire_wasteful()).await?;
     if wasteful.is_empty() {
         return Ok(());
     }
@@ -50,17 +50,6 @@ pub(super) async fn compact(store: &FileStore) -> Result<(), StoreError> {
             Ok(())
         })
         .await
-}
-
-/// The segments of which less than half is live. They are not appended to any more.
-fn choose(tables: &mut WriteTables<'_>) -> Result<BTreeSet<u32>, StoreError> {
-    let extents = tables.appender.extents();
-    let wasteful: BTreeSet<u32> =
-        extents.iter().filter(|(_, extent)| extent.live * 2 < extent.len).map(|(&segment, _)| segment).collect();
-    if extents.last_key_value().is_some_and(|(newest, _)| wasteful.contains(newest)) {
-        tables.appender.rotate()?;
-    }
-    Ok(wasteful)
 }
 
 /// Moves payloads out of these segments. Returns where to go on, if there may be more.

@@ -1,6 +1,6 @@
 //! Payloads: lines in files that are only appended to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -149,8 +149,17 @@ impl Appender {
         Ok(())
     }
 
-    pub(super) fn extents(&self) -> &BTreeMap<u32, Extent> {
-        &self.extents
+    /// The segments of which less than half is live, among those that this process may write. They are appended to no
+    /// more.
+    pub(super) fn retire_wasteful(&mut self) -> Result<BTreeSet<u32>, StoreError> {
+        let first_own = self.segments.own.as_ref().map_or(0, |(_, first)| *first);
+        let own = self.extents.range(first_own..);
+        let wasteful: BTreeSet<u32> =
+            own.filter(|(_, extent)| extent.live * 2 < extent.len).map(|(&segment, _)| segment).collect();
+        if wasteful.contains(&self.newest) {
+            self.rotate()?;
+        }
+        Ok(wasteful)
     }
 
     pub(super) fn append(&mut self, payload: &[u8]) -> Result<Place, StoreError> {
