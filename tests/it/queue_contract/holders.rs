@@ -4,9 +4,7 @@ use trawler::queue::{
     Claim, LeaseRef, Ledger, Permit, Pushback, PushbackKind, QueueError, ReleaseCause, Released, SettleResult, Settled,
 };
 
-use super::scene::{
-    MakeQueue, Scene, config, done, names, origin_of, page, pages, retry_after_ms, settlement,
-};
+use super::scene::{MakeQueue, Scene, config, done, names, origin_of, page, pages, retry_after_ms, settlement};
 
 pub(super) async fn no_more_holders_join_than_the_run_has_tokens(make: MakeQueue) {
     let scene = Scene::open(make, config(&["a"])).await;

@@ -8,8 +8,8 @@ use trawler::queue::{
 use trawler::task::{NodeName, RunId};
 
 use super::scene::{
-    MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, page, page_at, pages, retry_after_ms, rows,
-    origin_of,
+    MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, origin_of, page, page_at, pages,
+    retry_after_ms, rows,
 };
 use trawler::queue::Unit;
 

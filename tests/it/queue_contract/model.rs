@@ -157,6 +157,8 @@ struct Model {
     /// Per origin: closed at least until, at most until.
     back_off: HashMap<OriginKey, (i64, i64)>,
     woken_at: Option<i64>,
+    /// A group was told to wait until, and nothing but time has happened since.
+    quiet: Option<(&'static str, i64)>,
 }
 
 fn budget_of(node: usize) -> &'static str {
@@ -189,6 +191,7 @@ impl Model {
             documents: Vec::new(),
             back_off: HashMap::new(),
             woken_at: None,
+            quiet: None,
         }
     }
 
@@ -326,7 +329,10 @@ impl Model {
         let entry = self.tasks.get_mut(&leased.task.id).unwrap();
         (entry.state, entry.attempts) = (state, entry.attempts + 1);
         assert!(self.under_way(|other| other.task.origin == leased.task.origin) <= ORIGIN_CAP);
-        assert!(budget_of(known.node) != "shared" || self.under_way(|other| budget_of(other.node) == "shared") <= BUDGET_CAP);
+        assert!(
+            budget_of(known.node) != "shared"
+                || self.under_way(|other| budget_of(other.node) == "shared") <= BUDGET_CAP
+        );
     }
 
     /// Every ready task must stand behind a gate that may be closed.
@@ -385,6 +391,9 @@ impl Model {
         self.advance();
         let run = self.scene.run.clone();
         let now = self.now();
+        if !matches!(step, Step::Claim { .. } | Step::Pass { .. } | Step::PassUntilWoken) {
+            self.quiet = None;
+        }
         match step {
             Step::Push { node, number, count } => {
                 let tasks: Vec<Task> = (number..number + count).map(|number| task(node, number)).collect();
@@ -477,7 +486,8 @@ impl Model {
                 }
             }
             Step::Freeze(frozen) => {
-                let change = if frozen { self.scene.queue.freeze(&run).await } else { self.scene.queue.thaw(&run).await };
+                let change =
+                    if frozen { self.scene.queue.freeze(&run).await } else { self.scene.queue.thaw(&run).await };
                 change.unwrap();
                 self.frozen = frozen;
             }
@@ -510,6 +520,9 @@ impl Model {
         }
         match claim {
             Claim::Tasks(tasks) => {
+                if let Some((group, until)) = self.quiet.take() {
+                    assert!(group != group_of_token(token) || now >= until, "something was eligible before its time");
+                }
                 assert!((1..=max).contains(&tasks.len()));
                 for leased in &tasks {
                     self.check_handed_out(token, leased);
@@ -524,6 +537,7 @@ impl Model {
                 assert!(!self.ledger().is_drained());
                 self.check_nothing_eligible(token);
                 self.woken_at = Some(until);
+                self.quiet = Some((group_of_token(token), until));
             }
             Claim::Wait { .. } => {}
             Claim::Drained => assert!(self.ledger().is_drained()),

@@ -278,9 +278,8 @@ pub(super) async fn c_09_every_seed_goes_through_feedback_once(make: MakeQueue) 
         config.budgets[0].max_concurrent = Some(tokens);
         let scene = Arc::new(Scene::open(make, config).await);
         scene.push(pages("a", seeds)).await;
-        let workers: Vec<_> = (0..workers)
-            .map(|token| tokio::spawn(work_until_drained(Arc::clone(&scene), token, tokens)))
-            .collect();
+        let workers: Vec<_> =
+            (0..workers).map(|token| tokio::spawn(work_until_drained(Arc::clone(&scene), token, tokens))).collect();
         for worker in workers {
             worker.await.unwrap();
         }

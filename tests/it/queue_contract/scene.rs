@@ -164,7 +164,12 @@ pub(super) fn node(name: &str, budget: &str) -> NodeConfig {
 }
 
 pub(super) fn budget(id: &str, limits: &[BudgetLimit]) -> BudgetConfig {
-    BudgetConfig { id: BudgetId(id.into()), limits: limits.to_vec(), max_concurrent: None, adaptive_floor_percent: None }
+    BudgetConfig {
+        id: BudgetId(id.into()),
+        limits: limits.to_vec(),
+        max_concurrent: None,
+        adaptive_floor_percent: None,
+    }
 }
 
 pub(super) fn limit(unit: Unit, amount: u64, period_ms: u64) -> BudgetLimit {
