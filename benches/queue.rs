@@ -1,6 +1,7 @@
 //! How many tasks one thread claims and settles in the memory queue, and how many permits it gets, with open gates.
 //!
 //! `cargo bench --bench queue`
+#![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -141,3 +141,70 @@ fn inherit(known: &[Limit], now: Moment, config: BudgetLimit) -> Limit {
     window.resize(now, config.amount, config.period);
     Limit { config, window, pacing: source.pacing.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::queue::BudgetId;
+
+    const START: Moment = Moment(1_800_000_000_000_000);
+
+    fn limit(unit: Unit, amount: u64, seconds: u64) -> BudgetLimit {
+        BudgetLimit { unit, amount, period: Duration::from_secs(seconds), even: false }
+    }
+
+    fn config(limits: &[BudgetLimit]) -> BudgetConfig {
+        let limits = limits.to_vec();
+        BudgetConfig { id: BudgetId("b".into()), limits, max_concurrent: None, adaptive_floor_percent: Some(10) }
+    }
+
+    fn seconds(seconds: u64) -> Moment {
+        START.plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn all_limits_bind_and_the_one_that_opens_last_is_named() {
+        let limits = [limit(Unit::ApiCalls, 2, 1), limit(Unit::Documents, 10, 60), limit(Unit::Bytes, 100, 5)];
+        let mut gate = BudgetGate::new(&config(&limits));
+        assert_eq!(gate.closed(START, 1), None);
+        gate.spend(START, 2);
+        assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(1))));
+        gate.charge(START, 0, 100);
+        assert_eq!(gate.closed(START, 1), Some((Unit::Bytes, seconds(5))));
+        gate.charge(START, 10, 0);
+        assert_eq!(gate.closed(START, 1), Some((Unit::Documents, seconds(60))));
+        assert_eq!(gate.closed(seconds(60), 1), None);
+    }
+
+    #[test]
+    fn a_day_limit_holds_over_the_whole_day() {
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 1000, 86_400)]));
+        for call in 0..1000 {
+            assert_eq!(gate.closed(seconds(call * 60), 1), None);
+            gate.spend(seconds(call * 60), 1);
+        }
+        let (_, until) = gate.closed(seconds(60_000), 1).unwrap_or((Unit::ApiCalls, START));
+        assert!((seconds(86_400)..=seconds(86_400 + 675)).contains(&until), "{until:?}");
+    }
+
+    #[test]
+    fn slowed_down_even_a_bursting_budget_is_spread() {
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]));
+        gate.spend(START, 1);
+        gate.slow_down(START);
+        gate.spend(START, 1);
+        assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(2))));
+        assert!(gate.success(seconds(1)));
+        assert!(gate.closed(START, 1).is_some_and(|(_, until)| until < seconds(2)));
+    }
+
+    #[test]
+    fn a_limit_over_another_period_inherits_what_is_remembered() {
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]));
+        gate.spend(START, 10);
+        gate.configure(START, &config(&[limit(Unit::ApiCalls, 10, 60)]));
+        assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(60))));
+    }
+}

@@ -88,3 +88,60 @@ impl OriginGate {
         protection.initial_backoff.saturating_mul(factor).min(protection.max_backoff)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::PushbackKind;
+
+    const PROTECTION: OriginProtection = OriginProtection {
+        max_concurrent: 2,
+        initial_backoff: Duration::from_secs(1),
+        max_backoff: Duration::from_secs(5),
+    };
+
+    fn second(second: i64) -> Moment {
+        Moment(second * 1_000_000)
+    }
+
+    fn pushed(retry_after_seconds: Option<u64>) -> Pushback {
+        let retry_after = retry_after_seconds.map(Duration::from_secs);
+        Pushback { kind: PushbackKind::Unavailable, retry_after }
+    }
+
+    #[test]
+    fn it_is_left_alone_for_as_long_as_it_asks_within_reason() {
+        let cases = [(None, 1), (Some(0), 1), (Some(3), 3), (Some(86_400), 5)];
+        for (asked, expected) in cases {
+            let mut gate = OriginGate::default();
+            assert!(gate.pushback(second(0), None, pushed(asked), &PROTECTION));
+            assert_eq!(gate.backs_off_until(second(0)), Some(second(expected)), "asked for {asked:?}");
+            assert_eq!(gate.backs_off_until(second(expected)), None);
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_request_from_before_the_event_is_the_same_event_but_may_ask_for_more() {
+        let mut gate = OriginGate::default();
+        gate.sent(second(0));
+        assert!(gate.pushback(second(1), Some(second(0)), pushed(None), &PROTECTION));
+        assert!(!gate.pushback(second(3), Some(second(0)), pushed(None), &PROTECTION));
+        assert_eq!(gate.backs_off_until(second(3)), None);
+        assert!(!gate.pushback(second(3), None, pushed(Some(4)), &PROTECTION));
+        assert_eq!(gate.backs_off_until(second(3)), Some(second(7)));
+        gate.sent(second(8));
+        assert!(gate.pushback(second(9), Some(second(8)), pushed(None), &PROTECTION));
+        assert_eq!(gate.backs_off_until(second(9)), Some(second(11)), "the second event doubles");
+    }
+
+    #[test]
+    fn only_the_success_of_a_later_request_resets_the_doubling() {
+        for (sent_at, expected) in [(0, 2), (2, 1)] {
+            let mut gate = OriginGate::default();
+            gate.pushback(second(1), None, pushed(None), &PROTECTION);
+            gate.success(second(sent_at));
+            gate.pushback(second(10), Some(second(9)), pushed(None), &PROTECTION);
+            assert_eq!(gate.backs_off_until(second(10)), Some(second(10 + expected)));
+        }
+    }
+}

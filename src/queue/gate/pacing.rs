@@ -57,3 +57,58 @@ impl Pacing {
         self.last.map(|slot| Moment(slot.at.0.saturating_add(rate.gap_us(slot.cost))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Moment = Moment(1_800_000_000_000_000);
+    const TEN_A_SECOND: Rate = Rate { amount: 10, period: Duration::from_secs(1), permille: 1000 };
+
+    fn ms(ms: u64) -> Moment {
+        START.plus(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn the_next_slot_is_as_far_away_as_the_last_call_was_dear() {
+        let mut pacing = Pacing::default();
+        assert_eq!(pacing.opens_at(START, TEN_A_SECOND), None);
+        pacing.spend(START, 1, TEN_A_SECOND);
+        assert_eq!(pacing.opens_at(START, TEN_A_SECOND), Some(ms(100)));
+        pacing.spend(ms(100), 3, TEN_A_SECOND);
+        assert_eq!(pacing.opens_at(ms(100), TEN_A_SECOND), Some(ms(400)));
+    }
+
+    #[test]
+    fn a_slower_rate_moves_the_slot_that_was_shown() {
+        let mut pacing = Pacing::default();
+        pacing.spend(START, 1, TEN_A_SECOND);
+        assert_eq!(pacing.opens_at(START, Rate { permille: 250, ..TEN_A_SECOND }), Some(ms(400)));
+    }
+
+    #[test]
+    fn being_a_little_late_costs_nothing_and_being_idle_earns_nothing() {
+        let mut pacing = Pacing::default();
+        pacing.spend(START, 1, TEN_A_SECOND);
+        pacing.spend(ms(150), 1, TEN_A_SECOND);
+        assert_eq!(pacing.opens_at(ms(150), TEN_A_SECOND), Some(ms(200)));
+        pacing.spend(ms(999), 1, TEN_A_SECOND);
+        assert_eq!(pacing.opens_at(ms(999), TEN_A_SECOND), Some(ms(1099)));
+    }
+
+    #[test]
+    fn timers_that_are_two_milliseconds_late_keep_a_thousand_a_second() {
+        let rate = Rate { amount: 1000, period: Duration::from_secs(1), permille: 1000 };
+        let (mut pacing, mut now, mut calls) = (Pacing::default(), START, 0);
+        while now < ms(10_000) {
+            match pacing.opens_at(now, rate) {
+                Some(until) => now = until.plus(Duration::from_millis(2)),
+                None => {
+                    pacing.spend(now, 1, rate);
+                    calls += 1;
+                }
+            }
+        }
+        assert!((9_900..=10_001).contains(&calls), "{calls} calls");
+    }
+}

@@ -47,3 +47,30 @@ impl Slowdown {
         *self = Self::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_halves_the_rate_down_to_the_floor() {
+        let mut slowdown = Slowdown::default();
+        let shares = [1, 2, 3, 4, 5, 6].map(|moment| {
+            slowdown.event(Moment(moment), 5);
+            slowdown.permille()
+        });
+        assert_eq!(shares, [500, 250, 125, 62, 50, 50]);
+    }
+
+    #[test]
+    fn successes_bring_the_full_rate_back_but_not_those_sent_before_the_event() {
+        let mut slowdown = Slowdown::default();
+        slowdown.event(Moment(10), 5);
+        slowdown.success(Moment(10));
+        assert_eq!(slowdown.permille(), 500);
+        slowdown.success(Moment(11));
+        assert_eq!(slowdown.permille(), 550);
+        (0..7).for_each(|_| slowdown.success(Moment(12)));
+        assert!(!slowdown.is_slow());
+    }
+}

@@ -120,3 +120,126 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START: Moment = Moment(1_800_000_000_000_000);
+
+    /// The most that any window holds; it is enough to look at those that begin with a spending.
+    fn most_in_a_window(spent: &[(Moment, u64)], period: Duration) -> u64 {
+        let window_from = |start: usize| {
+            let end = spent[start].0.plus(period);
+            spent[start..].iter().take_while(|(at, _)| *at < end).map(|(_, count)| count).sum()
+        };
+        (0..spent.len()).map(window_from).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_exceeds_its_amount_whatever_the_arrivals(
+            amount in 1_u64..300,
+            period_ms in 1_u64..5_000,
+            arrivals in proptest::collection::vec((0_u64..200_000, 1_u64..5), 1..400),
+        ) {
+            let period = Duration::from_millis(period_ms);
+            let mut window = Window::new(amount, period);
+            let (mut now, mut spent) = (START, Vec::new());
+            for (gap_us, cost) in arrivals {
+                now = now.plus(Duration::from_micros(gap_us));
+                let cost = cost.min(amount);
+                if window.opens_at(now, cost).is_none() {
+                    window.spend(now, cost);
+                    spent.push((now, cost));
+                }
+            }
+            prop_assert!(most_in_a_window(&spent, period) <= amount);
+        }
+
+        #[test]
+        fn who_always_asks_gets_nine_tenths_of_what_is_allowed(
+            amount in 1_u64..500,
+            period_ms in 10_u64..5_000,
+            work_us in 0_u64..2_000,
+        ) {
+            let period = Duration::from_millis(period_ms);
+            let mut window = Window::new(amount, period);
+            let end = START.plus(period * 20);
+            let (mut now, mut spent, mut busy_us) = (START, 0, 0);
+            while now < end {
+                if let Some(until) = window.opens_at(now, 1) {
+                    now = until;
+                    continue;
+                }
+                window.spend(now, 1);
+                spent += 1;
+                busy_us += work_us;
+                now = now.plus(Duration::from_micros(work_us));
+            }
+            let allowed = amount * 20;
+            prop_assert!(spent <= allowed);
+            let could_do = if busy_us == 0 { allowed } else { allowed.min(period_ms * 1_000 * 20 / work_us) };
+            prop_assert!(spent * 10 >= could_do * 9, "{spent} of {could_do}");
+        }
+
+        #[test]
+        fn it_opens_at_the_moment_it_names_and_not_before(
+            amount in 1_u64..50,
+            charges in proptest::collection::vec((0_u64..400_000, 1_u64..200), 1..40),
+        ) {
+            let mut window = Window::new(amount, Duration::from_secs(1));
+            let mut now = START;
+            for (gap_us, count) in charges {
+                now = now.plus(Duration::from_micros(gap_us));
+                window.charge(now, count);
+                if let Some(until) = window.opens_at(now, 1) {
+                    prop_assert!(until > now);
+                    prop_assert!(window.clone().opens_at(Moment(until.0 - 1), 1).is_some());
+                    prop_assert_eq!(window.clone().opens_at(until, 1), None);
+                }
+            }
+        }
+
+        #[test]
+        fn what_overshot_is_paid_so_that_the_mean_rate_holds(
+            amount in 1_u64..100,
+            answers in proptest::collection::vec(1_u64..500, 20..100),
+        ) {
+            let mut window = Window::new(amount, Duration::from_secs(1));
+            let (mut now, mut charged) = (START, 0);
+            let newest = *answers.last().unwrap_or(&0);
+            for count in answers {
+                if let Some(until) = window.opens_at(now, 1) {
+                    now = until;
+                }
+                window.charge(now, count);
+                charged += count;
+            }
+            let periods = now.since(START).as_secs_f64() + 1.0;
+            let allowed = amount as f64 * periods;
+            prop_assert!(charged as f64 <= allowed + newest as f64);
+            prop_assert!((charged as f64) >= 0.9 * amount as f64 * (periods - 1.0));
+        }
+    }
+
+    #[test]
+    fn bookkeeping_stays_small_however_much_is_spent() {
+        let mut window = Window::new(u64::MAX, Duration::from_secs(1));
+        for step in 0..100_000 {
+            window.spend(START.plus(Duration::from_micros(step * 50)), 1);
+        }
+        assert!(window.entries.len() <= 130, "{} entries", window.entries.len());
+    }
+
+    #[test]
+    fn a_huge_debt_is_paid_over_a_long_pause_in_no_time() {
+        let mut window = Window::new(1, Duration::from_millis(1));
+        window.charge(START, 1 << 40);
+        let day = START.plus(Duration::from_hours(24));
+        assert!(window.opens_at(day, 1).is_some());
+        assert_eq!(window.debt, (1 << 40) - 1 - 86_400_000);
+    }
+}

@@ -64,8 +64,9 @@ impl Run {
             }
             let lane = &self.lanes.lanes[queue.lane as usize];
             let pool = &self.lanes.pools[lane.pool as usize];
-            let waits = lane.is_parked || pool.parked != Parked::No;
-            if !queue.place.is_listed() || !waits && !(lane.place.is_listed() && pool.place.is_listed()) {
+            let is_reachable =
+                lane.is_parked || lane.place.is_listed() && (pool.place.is_listed() || pool.parked != Parked::No);
+            if !(queue.place.is_listed() && is_reachable) {
                 repaired.push(format!("ready tasks of the node {} could not be reached", node.config.name));
                 self.lanes.list_queue(position);
                 self.lanes.list_lane(self.lanes.queues[position as usize].lane);

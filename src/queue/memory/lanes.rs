@@ -26,6 +26,7 @@ const NODE_STRIDE: u64 = 2520;
 
 /// Everything that decides which task is next.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "lanes are one of the things it is made of")]
 pub(super) struct Lanes {
     pub(super) protection: OriginProtection,
     pub(super) nodes: Vec<Node>,

@@ -116,6 +116,7 @@ fn is_current(live: &Slab<Lease>, expires: Moment, number: u64) -> bool {
     live.get(key(number)).is_some_and(|lease| lease.number == number && lease.expires == expires)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
 fn key(number: u64) -> usize {
-    (number & u64::from(u32::MAX)) as usize
+    number as u32 as usize
 }
