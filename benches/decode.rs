@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use trawler::protocol::ckan::CkanReader;
 use trawler::protocol::dsp::DspReader;
-use trawler::protocol::{
-    CkanSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, Reader, Response,
-};
+use trawler::protocol::{CkanSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, Reader, Response};
 use trawler::task::Task;
 use url::Url;
 

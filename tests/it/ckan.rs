@@ -71,7 +71,8 @@ fn a_stable_order_is_asked_for_and_nothing_private() {
     let node = node(PORTAL, ProtocolSettings::Ckan(settings));
     let reader = CkanReader::new();
     let request = reader.request(&node, &reader.root_task(&node).unwrap()).unwrap();
-    let asked = "https://portal.acme.example/api/3/action/package_search?sort=id+asc&rows=250&start=0&fq=organization%3Acity";
+    let asked =
+        "https://portal.acme.example/api/3/action/package_search?sort=id+asc&rows=250&start=0&fq=organization%3Acity";
     assert_eq!(request.url.as_str(), asked);
 }
 
@@ -98,7 +99,8 @@ fn rows_that_are_clamped_in_silence_cost_no_record() {
 fn a_count_that_shrinks_hides_no_package() {
     // Package 1 is deleted after the first page; what was at offset 4 is then at 3, which has been read already.
     let walk = walk_with(4, |request| {
-        let packages: Vec<usize> = if start(request) == 0 { (0..9).collect() } else { (0..9).filter(|n| *n != 1).collect() };
+        let packages: Vec<usize> =
+            if start(request) == 0 { (0..9).collect() } else { (0..9).filter(|n| *n != 1).collect() };
         portal(&packages, 4)(request)
     });
     let mut ids = walk.ids();
@@ -152,7 +154,11 @@ fn the_last_page_says_what_an_incremental_traversal_starts_from() {
     let walk = walk_with(1, |request| {
         let at = start(request);
         let package = json!({"id": at.to_string(), "metadata_modified": dates[at]});
-        answer(request.url.as_str(), 200, json!({"success": true, "result": {"count": 3, "results": [package]}}).to_string())
+        answer(
+            request.url.as_str(),
+            200,
+            json!({"success": true, "result": {"count": 3, "results": [package]}}).to_string(),
+        )
     });
     let checkpoints: Vec<_> = walk.pages.into_iter().map(|page| page.unwrap().checkpoint).collect();
     assert_eq!(checkpoints, [None, None, Some(Checkpoint(dates[1].to_owned()))]);
@@ -266,7 +272,11 @@ fn the_portals_own_error_is_an_error_whatever_its_status() {
 #[test]
 fn an_error_in_the_middle_keeps_the_pages_before_it() {
     let walk = walk_with(2, |request| {
-        if start(request) == 0 { portal(&[1, 2, 3], 10)(request) } else { answer(request.url.as_str(), 200, "<html>Busy</html>") }
+        if start(request) == 0 {
+            portal(&[1, 2, 3], 10)(request)
+        } else {
+            answer(request.url.as_str(), 200, "<html>Busy</html>")
+        }
     });
     assert_eq!(walk.ids(), ["/p001", "/p002"]);
     let error = walk.pages[1].as_ref().unwrap_err();
@@ -275,7 +285,16 @@ fn an_error_in_the_middle_keeps_the_pages_before_it() {
 
 #[test]
 fn other_json_and_truncated_json_are_errors() {
-    for body in ["", "null", "7", "[]", "{}", r#"{"success":true,"result":{"count":0}}"#, r#"{"success":true,"result":[]}"#, &PACKAGES[..900]] {
+    for body in [
+        "",
+        "null",
+        "7",
+        "[]",
+        "{}",
+        r#"{"success":true,"result":{"count":0}}"#,
+        r#"{"success":true,"result":[]}"#,
+        &PACKAGES[..900],
+    ] {
         assert!(matches!(decode(body.to_owned()), Err(ReadError::NotTheProtocol { .. })), "{body}");
     }
 }

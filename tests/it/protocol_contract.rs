@@ -13,7 +13,11 @@ fn the_dsp_reader_keeps_the_contract() {
     let node = dsp_node("https://acme.example/dsp");
     let root = reader.root_task(&node).unwrap();
     let from = "https://acme.example/dsp/2025-1/catalog/request";
-    let versions = answer("https://acme.example/dsp/.well-known/dspace-version", 200, include_str!("../fixtures/dsp/versions-edc.json"));
+    let versions = answer(
+        "https://acme.example/dsp/.well-known/dspace-version",
+        200,
+        include_str!("../fixtures/dsp/versions-edc.json"),
+    );
     let page = reader.decode(&node, &root, &versions).unwrap().feedback.remove(0);
     let catalogs = [
         include_str!("../fixtures/dsp/catalog-2025-1.json"),
