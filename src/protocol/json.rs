@@ -262,7 +262,7 @@ impl<'de> Visitor<'de> for RawListVisitor {
 }
 
 /// The text of the first field of an object whose name is wanted.
-pub(crate) fn raw_field<'a>(object: &'a str, is_wanted: impl Fn(&str) -> bool) -> Option<&'a RawValue> {
+pub(crate) fn raw_field(object: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&RawValue> {
     struct Finder<F>(F);
     impl<'de, F: Fn(&str) -> bool> Visitor<'de> for Finder<F> {
         type Value = Option<&'de RawValue>;

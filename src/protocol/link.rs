@@ -75,13 +75,20 @@ mod tests {
     fn relations_are_a_list_in_any_case_with_or_without_quotes() {
         assert_eq!(next(&["</a>; rel=next"]), ["/a"]);
         assert_eq!(next(&[r#"</a>;REL = "last NEXT""#]), ["/a"]);
-        assert_eq!(next(&[r#"</a>; title="a, b; rel=x"; rel="next""#]).len(), 0, "a quoted semicolon is not understood, and does no harm");
+        assert_eq!(
+            next(&[r#"</a>; title="a, b; rel=x"; rel="next""#]).len(),
+            0,
+            "a quoted semicolon is not understood, and does no harm"
+        );
         assert_eq!(next(&[r#"</a>; title="a, b"; rel="next""#]), ["/a"]);
     }
 
     #[test]
     fn other_relations_and_other_resources_are_not_next() {
-        assert!(next(&[r#"</a>; rel="nextish""#, r#"</a>; rel="prev"; rel="next""#, r##"</a>; rel=next; anchor="#x""##]).is_empty());
+        assert!(
+            next(&[r#"</a>; rel="nextish""#, r#"</a>; rel="prev"; rel="next""#, r##"</a>; rel=next; anchor="#x""##])
+                .is_empty()
+        );
     }
 
     #[test]

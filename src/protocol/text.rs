@@ -43,7 +43,9 @@ fn collect(json: &Json<'_>, lang: Option<&str>, found: &mut Vec<LangString>) {
             if let Some(value) = json.get("@value").or_else(|| json.get("@id")) {
                 collect(value, json.get("@language").and_then(Json::as_text), found);
             } else if fields.iter().all(|(name, _)| is_language(name)) {
-                fields.iter().for_each(|(name, value)| collect(value, Some(name), found));
+                for (name, value) in fields {
+                    collect(value, Some(name), found);
+                }
             }
         }
         Json::Null | Json::Bool(_) => {}
@@ -74,7 +76,10 @@ mod tests {
     #[test]
     fn texts_are_read_in_every_shape() {
         assert_eq!(read(r#""Water""#), [("Water".to_owned(), None)]);
-        assert_eq!(read(r#"["Wasser",{"@value":"Eau"},"",null]"#), [("Wasser".to_owned(), None), ("Eau".to_owned(), None)]);
+        assert_eq!(
+            read(r#"["Wasser",{"@value":"Eau"},"",null]"#),
+            [("Wasser".to_owned(), None), ("Eau".to_owned(), None)]
+        );
         assert_eq!(read(r#"[{"@value":"Water","@language":"EN-gb"}]"#), tagged(&[("Water", "en-gb")]));
         assert_eq!(read(r#"{"fr":"Eau","de":["Wasser"]}"#), tagged(&[("Wasser", "de"), ("Eau", "fr")]));
         assert_eq!(read(r#"{"title":"not a language"}"#), []);

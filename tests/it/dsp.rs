@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use trawler::protocol::dsp::DspReader;
 use trawler::protocol::{
-    DspSettings, DspVersion, Forgiven, Limited, NodeContext, Page, ProtocolSettings, ReadError, Reader, Request, Response,
+    DspSettings, DspVersion, Forgiven, Limited, NodeContext, Page, ProtocolSettings, ReadError, Reader, Request,
+    Response,
 };
 use trawler::record::{LangString, Record};
 use trawler::task::Task;
@@ -162,7 +163,8 @@ fn a_pin_is_kept_to_where_discovery_does_not_list_it() {
 #[test]
 fn without_discovery_each_version_is_tried_the_newest_first() {
     let walk = walk(&DspReader::new(), &dsp_node(ENDPOINT), |request| {
-        let body = request.body.as_ref().map(|(_, body)| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
+        let body =
+            request.body.as_ref().map(|(_, body)| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
         if body.contains("dspace/v0.8/") { answer(request.url.as_str(), 200, CATALOG_08) } else { not_found(request) }
     });
     assert_eq!(walk.requests[2..], ["POST https://acme.example/dsp/catalog/request"; 3]);
@@ -227,7 +229,10 @@ fn each_version_has_its_message() {
                 json!({"@context": context_2024, "@type": kind}),
                 json!({"@context": context_2024, "@type": kind, "dspace:filter": prefixed_query}),
             ],
-            [json!({"@context": context_08, "@type": kind}), json!({"@context": context_08, "@type": kind, "dspace:filter": prefixed_query})],
+            [
+                json!({"@context": context_08, "@type": kind}),
+                json!({"@context": context_08, "@type": kind, "dspace:filter": prefixed_query})
+            ],
         ]
     );
 }
@@ -261,7 +266,10 @@ fn an_expanded_catalogue_is_read_by_its_full_iris() {
     assert_eq!(record["id"], "paint");
     assert_eq!(record["title"], json!([{"value": "Lacke", "lang": "de"}]));
     assert_eq!(record["publisher"], json!({"id": "BPNL0000000PLANTD"}));
-    assert_eq!(record["distributions"], json!([{"format": "HttpData-PULL", "accessUrl": "https://plant-d.example/dsp"}]));
+    assert_eq!(
+        record["distributions"],
+        json!([{"format": "HttpData-PULL", "accessUrl": "https://plant-d.example/dsp"}])
+    );
 }
 
 #[test]
@@ -278,10 +286,11 @@ fn the_raw_document_and_the_offers_are_kept_verbatim() {
 /// "Inputs that broke other harvesters", 7.
 #[test]
 fn an_object_means_the_same_as_a_list_of_one() {
-    let listed = decode(CATALOG_08.replace("\"dcat:dataset\": {", "\"dcat:dataset\": [{").replace(
-        "\"id\": \"sensor-log\"\n },",
-        "\"id\": \"sensor-log\"\n }],",
-    ));
+    let listed = decode(
+        CATALOG_08
+            .replace("\"dcat:dataset\": {", "\"dcat:dataset\": [{")
+            .replace("\"id\": \"sensor-log\"\n },", "\"id\": \"sensor-log\"\n }],"),
+    );
     let [single, listed] = [decode(CATALOG_08).unwrap(), listed.unwrap()];
     let [single_record, listed_record] = [&single, &listed].map(|page| page.records[0].clone());
     assert_eq!(single_record.content_hash, listed_record.content_hash);
@@ -317,7 +326,8 @@ fn a_byte_order_mark_is_read_over() {
 
 #[test]
 fn bytes_that_are_no_utf_8_are_replaced() {
-    let body = [&br#"{"@type":"Catalog","@context":[],"dataset":[{"@id":"a","title":"M"#[..], b"\xFC", br#"ll"}]}"#].concat();
+    let body =
+        [&br#"{"@type":"Catalog","@context":[],"dataset":[{"@id":"a","title":"M"#[..], b"\xFC", br#"ll"}]}"#].concat();
     let page = decode(body).unwrap();
     assert_eq!(page.records[0].title, [LangString::plain("M\u{fffd}ll")]);
     assert_eq!(page.forgiven[&Forgiven::InvalidUtf8], 1);
@@ -385,7 +395,8 @@ fn pages_are_followed_by_posting_the_same_message_until_no_next() {
         if request.url.path() == "/dsp/.well-known/dspace-version" {
             return answer(request.url.as_str(), 200, VERSIONS);
         }
-        let at = request.url.query().map_or(0, |query| query.trim_start_matches("continuationToken=")[..1].parse().unwrap());
+        let at =
+            request.url.query().map_or(0, |query| query.trim_start_matches("continuationToken=")[..1].parse().unwrap());
         let links = match at {
             0 => vec![r#"</dsp/2025-1/catalog/request?continuationToken=1=>; rel="next""#.to_owned()],
             1 => vec![r#"<?continuationToken=0=>; rel="prev", <?continuationToken=2=>; rel="next""#.to_owned()],
@@ -452,7 +463,10 @@ fn a_link_longer_than_a_cursor_is_an_error() {
 // Nested catalogues
 
 fn nested_paths(page: &Page) -> Vec<&str> {
-    page.listed_sections.iter().map(|key| key.section.as_str().trim_start_matches("https://acme.example/plants/")).collect()
+    page.listed_sections
+        .iter()
+        .map(|key| key.section.as_str().trim_start_matches("https://acme.example/plants/"))
+        .collect()
 }
 
 #[test]
@@ -489,7 +503,11 @@ fn a_catalogue_that_lists_itself_is_not_followed() {
 fn ring(settings: ProtocolSettings, lists: impl Fn(&str) -> Vec<String>) -> Walk {
     walk(&DspReader::new(), &node(ENDPOINT, settings), |request| {
         if request.url.path().ends_with("dspace-version") {
-            return answer(request.url.as_str(), 200, r#"{"protocolVersions":[{"version":"2025-1","path":"/2025-1","binding":"HTTPS"}]}"#);
+            return answer(
+                request.url.as_str(),
+                200,
+                r#"{"protocolVersions":[{"version":"2025-1","path":"/2025-1","binding":"HTTPS"}]}"#,
+            );
         }
         let own = request.url.path().trim_end_matches("/2025-1/catalog/request");
         let nested = |endpoint: String| json!({"@type": "Catalog", "service": [{"@id": "s", "endpointURL": endpoint}]});
@@ -517,7 +535,11 @@ fn a_ring_of_catalogues_is_walked_once() {
 fn a_catalogue_listed_by_two_parents_is_one_section() {
     let walk = ring(ProtocolSettings::Dsp(dsp_defaults()), |own| {
         let lists: &[&str] = if own == "/dsp" { &["/b", "/c"] } else { &["/shared"] };
-        if own == "/shared" { vec![] } else { lists.iter().map(|path| format!("https://acme.example{path}/")).collect() }
+        if own == "/shared" {
+            vec![]
+        } else {
+            lists.iter().map(|path| format!("https://acme.example{path}/")).collect()
+        }
     });
     assert_eq!(walk.ids().iter().filter(|id| id.ends_with("/shared")).count(), 1);
     assert_eq!(walk.requests.len(), 8, "two requests for each of four catalogues");
@@ -558,7 +580,10 @@ fn catalogues_nested_in_one_document_are_read_only_so_deep() {
 #[test]
 fn the_protocols_own_error_is_an_error_whatever_its_status() {
     for (body, message) in [
-        (include_str!("../fixtures/dsp/error-2025-1.json"), "K-7: The catalogue is closed on Sundays.; Sonntags geschlossen; 7"),
+        (
+            include_str!("../fixtures/dsp/error-2025-1.json"),
+            "K-7: The catalogue is closed on Sundays.; Sonntags geschlossen; 7",
+        ),
         (include_str!("../fixtures/dsp/error-2024-1.json"), "401: Unauthorized."),
         (include_str!("../fixtures/dsp/error-0.8.json"), "400: Bad request."),
     ] {

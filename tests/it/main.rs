@@ -1,5 +1,12 @@
 //! The one integration test binary. Nothing here needs a cluster or reaches beyond loopback.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

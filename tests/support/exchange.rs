@@ -86,7 +86,8 @@ pub(crate) fn walk(reader: &dyn Reader, node: &NodeContext, respond: impl Fn(&Re
     while let Some(task) = queue.pop_front() {
         assert!(walk.requests.len() < MAX_REQUESTS, "the walk does not end: {:#?}", &walk.requests[..10]);
         let request = reader.request(node, &task).unwrap();
-        walk.requests.push(format!("{:?} {}", request.method, request.url).replace("Get ", "GET ").replace("Post ", "POST "));
+        walk.requests
+            .push(format!("{:?} {}", request.method, request.url).replace("Get ", "GET ").replace("Post ", "POST "));
         let response = respond(&request);
         let page = if response.status < 300 || request.decodes_client_errors {
             reader.decode(node, &task, &response)

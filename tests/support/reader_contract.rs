@@ -15,6 +15,7 @@ pub(crate) fn contract(reader: &dyn Reader, node: &NodeContext, exchanges: &[(Ta
         let page = reader.decode(node, task, response).unwrap();
         check_page(reader, node, &page);
         check_is_deterministic(reader, node, task, response);
+        check_the_order_of_names_means_nothing(reader, node, task, response);
     }
     mutations(reader, node, exchanges);
 }
@@ -36,6 +37,53 @@ fn check_page(reader: &dyn Reader, node: &NodeContext, page: &Page) {
 fn check_is_deterministic(reader: &dyn Reader, node: &NodeContext, task: &Task, response: &Response) {
     let read = || reader.decode(node, task, response).map(|page| summary(&page));
     assert_eq!(read(), read(), "the same bytes give the same page");
+}
+
+/// The records of a JSON protocol stay the same when the names in all objects are sent in another order.
+fn check_the_order_of_names_means_nothing(reader: &dyn Reader, node: &NodeContext, task: &Task, response: &Response) {
+    let page = reader.decode(node, task, response).unwrap();
+    if page.records.is_empty() || page.records.iter().any(|record| record.raw.is_none()) {
+        return;
+    }
+    let body: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+    let reordered = [false, true].map(|is_backwards| {
+        let mut text = String::new();
+        write_in_order(&body, is_backwards, &mut text);
+        Response { body: text.into(), ..response.clone() }
+    });
+    for other in &reordered {
+        assert_same_content(reader, node, task, [response, other]);
+    }
+}
+
+/// Writes JSON with the names of each object sorted, forwards or backwards.
+fn write_in_order(json: &serde_json::Value, is_backwards: bool, text: &mut String) {
+    match json {
+        serde_json::Value::Object(fields) => {
+            let mut names: Vec<_> = fields.keys().collect();
+            names.sort();
+            if is_backwards {
+                names.reverse();
+            }
+            text.push('{');
+            for (position, name) in names.into_iter().enumerate() {
+                text.push_str(if position == 0 { "" } else { "," });
+                text.push_str(&serde_json::Value::from(name.as_str()).to_string());
+                text.push(':');
+                write_in_order(&fields[name], is_backwards, text);
+            }
+            text.push('}');
+        }
+        serde_json::Value::Array(items) => {
+            text.push('[');
+            for (position, item) in items.iter().enumerate() {
+                text.push_str(if position == 0 { "" } else { "," });
+                write_in_order(item, is_backwards, text);
+            }
+            text.push(']');
+        }
+        other => text.push_str(&other.to_string()),
+    }
 }
 
 fn summary(page: &Page) -> String {

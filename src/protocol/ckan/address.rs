@@ -42,7 +42,10 @@ mod tests {
             ("https://acme.example/api", "https://acme.example/api/3/action/package_search"),
             ("https://acme.example/api/3/", "https://acme.example/api/3/action/package_search"),
             ("https://acme.example/api/3/action", "https://acme.example/api/3/action/package_search"),
-            ("https://u:p@acme.example/api/3/action/package_search?rows=5", "https://acme.example/api/3/action/package_search"),
+            (
+                "https://u:p@acme.example/api/3/action/package_search?rows=5",
+                "https://acme.example/api/3/action/package_search",
+            ),
         ] {
             assert_eq!(package_search(&Url::parse(endpoint).unwrap()).unwrap().as_str(), action);
         }

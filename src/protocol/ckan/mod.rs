@@ -18,7 +18,8 @@ use self::wire::Answer;
 use super::canonical::Canonical;
 use super::json::{Faults, Json, body_text, check_entries, forgive, not_the_protocol, parse_page, unreadable};
 use super::{
-    CkanSettings, Forgiven, NodeContext, Page, ProtocolSettings, ReadError, Reader, Rejected, Request, Response, origin_of,
+    CkanSettings, Forgiven, NodeContext, Page, ProtocolSettings, ReadError, Reader, Rejected, Request, Response,
+    origin_of,
 };
 use crate::task::{SectionKey, Task, TaskKind};
 

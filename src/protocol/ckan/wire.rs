@@ -59,7 +59,9 @@ impl<'a> Answer<'a> {
         let count = result.count.as_ref().and_then(scalar_of).and_then(|count| count.parse().ok());
         match result.results {
             RawList::Items(results) => Ok(Self::Found(Found { count, results })),
-            RawList::Absent | RawList::Object | RawList::Other => Ok(Self::Neither("its result has no list of results")),
+            RawList::Absent | RawList::Object | RawList::Other => {
+                Ok(Self::Neither("its result has no list of results"))
+            }
         }
     }
 }

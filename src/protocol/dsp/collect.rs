@@ -135,7 +135,8 @@ impl<'c> Collector<'c> {
             return;
         }
         let hash = self.canonical.hash(&entry.fields);
-        let mut record = dataset::to_record(id.into_owned(), hash, entry, services, participant, &mut self.page.forgiven);
+        let mut record =
+            dataset::to_record(id.into_owned(), hash, entry, services, participant, &mut self.page.forgiven);
         record.raw = Some(raw.to_owned());
         self.page.records.push(record);
     }

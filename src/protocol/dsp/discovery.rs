@@ -96,9 +96,10 @@ fn choose(settings: &DspSettings, task: &Task, offers: &[Offer], root: &Url, end
         return Some(first);
     }
     match settings.version.filter(|_| task.section.section.is_root()) {
-        Some(pinned) => VERSIONS.into_iter().any(|version| find(version).is_some()).then(|| {
-            PageStep::first(pinned, endpoint.clone())
-        }),
+        Some(pinned) => VERSIONS
+            .into_iter()
+            .any(|version| find(version).is_some())
+            .then(|| PageStep::first(pinned, endpoint.clone())),
         None => address::version_of(endpoint).into_iter().chain(VERSIONS).find_map(find),
     }
 }

@@ -20,13 +20,13 @@ pub(super) fn catalog_request(version: DspVersion, page_size: Option<u32>) -> St
                 }),
             }
         }
-        DspVersion::V2024_1 => prefixed(json!("https://w3id.org/dspace/2024/1/context.json"), query),
-        DspVersion::V08 => prefixed(json!({"dspace": "https://w3id.org/dspace/v0.8/"}), query),
+        DspVersion::V2024_1 => prefixed(&json!("https://w3id.org/dspace/2024/1/context.json"), query),
+        DspVersion::V08 => prefixed(&json!({"dspace": "https://w3id.org/dspace/v0.8/"}), query),
     }
     .to_string()
 }
 
-fn prefixed(context: Value, query: Option<Value>) -> Value {
+fn prefixed(context: &Value, query: Option<Value>) -> Value {
     let mut message = json!({"@context": context, "@type": "dspace:CatalogRequestMessage"});
     if let Some(mut query) = query {
         query["@context"] = json!({"@vocab": "https://w3id.org/edc/v0.0.1/ns/"});

@@ -63,9 +63,7 @@ impl Reader for DspReader {
     fn decode(&self, node: &NodeContext, task: &Task, response: &Response) -> Result<Page, ReadError> {
         let settings = settings(node);
         match Step::from_cursor(&task.cursor)? {
-            Step::Discover { endpoint, attempt } => {
-                discovery::decode(&settings, task, &endpoint, attempt, response)
-            }
+            Step::Discover { endpoint, attempt } => discovery::decode(&settings, task, &endpoint, attempt, response),
             Step::Page(at) if at.is_question => discovery::decode_question(node, &settings, task, &at, response),
             Step::Page(at) => page::decode(node, &settings, task, &at, response),
         }
@@ -80,6 +78,8 @@ impl Reader for DspReader {
 fn settings(node: &NodeContext) -> DspSettings {
     match &node.settings {
         ProtocolSettings::Dsp(settings) => settings.clone(),
-        _ => DspSettings { version: None, page_size: None, follow_nested: true, max_depth: 5, allow_cross_origin: false },
+        _ => {
+            DspSettings { version: None, page_size: None, follow_nested: true, max_depth: 5, allow_cross_origin: false }
+        }
     }
 }

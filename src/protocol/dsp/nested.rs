@@ -12,7 +12,8 @@ use crate::task::Task;
 /// The address of a nested catalogue: that of the service its distribution names, else that of any of its services.
 pub(super) fn endpoint<'j>(catalog: &'j Catalog<'_>, services: &Services<'j>) -> Option<Address<'j>> {
     let distributions = catalog.distributions.items().iter();
-    let accessed = distributions.filter_map(|one| get(one, "accessService")).find_map(|access| services.address(access));
+    let accessed =
+        distributions.filter_map(|one| get(one, "accessService")).find_map(|access| services.address(access));
     accessed.or_else(|| catalog.services.items().iter().find_map(address_of))
 }
 
