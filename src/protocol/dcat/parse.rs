@@ -22,7 +22,7 @@ const MAX_LITERAL_BYTES: usize = 1 << 20;
 const MAX_IRI_BYTES: usize = 8 << 10;
 /// Prefixes and base IRIs make triples longer than the text they come from, but not by more than this.
 const MAX_GROWTH: u64 = 32;
-const GROWTH_FREE_BYTES: u64 = 16 << 20;
+const GROWTH_FREE_BYTES: u64 = 8 << 20;
 
 /// The text of a document, and where it came from.
 #[derive(Debug, Clone, Copy)]
