@@ -18,7 +18,9 @@ pub mod ckan;
 pub mod dcat;
 pub mod detect;
 pub mod dsp;
-mod link_header;
+mod json;
+mod link;
+mod text;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -244,6 +246,8 @@ pub enum Forgiven {
     ContentTypeMismatch,
     /// Bytes that are not UTF-8, replaced.
     InvalidUtf8,
+    /// A backslash in a JSON text before a character that can't be escaped, read as itself.
+    InvalidEscape,
     /// `dcat:Catalogue` for `dcat:Catalog` and the like.
     MisspeltClass,
     /// A property under another vocabulary's name (`dct:endpointUrl`).

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use trawler::protocol::ckan::CkanReader;
 use trawler::protocol::dcat::DcatReader;
 use trawler::protocol::detect::{DetectReader, Detected, Protocol, Readers, Verdict, judge, probes};
+use trawler::protocol::dsp::DspReader;
 use trawler::protocol::{Method, NodeContext, Page, ProtocolSettings, ReadError, Reader, Request, Response, origin_of};
 use trawler::task::{SectionKey, Task, TaskKind};
 use url::Url;
 
 use crate::support::dcat::{answer, fixture, node};
+use crate::support::{exchange, reader_contract};
 
 /// Servers as maps from address to status, content type, body; everything else is a 404.
 type Site = BTreeMap<&'static str, (u16, &'static str, Vec<u8>)>;
@@ -240,7 +243,7 @@ fn walk(site: &Site, node: &NodeContext) -> (u32, Result<Page, ReadError>) {
         let request = reader.request(node, &task).expect("a task of the reader's own");
         let read = reader.decode(node, &task, &ask(site, &request));
         match read {
-            Ok(page) if page.records.is_empty() && page.feedback.len() == 1 && page.protocol.is_empty() => {
+            Ok(page) if page.records.is_empty() && page.feedback.len() == 1 && page.protocol == "Auto" => {
                 task = page.feedback[0].clone();
             }
             read => return (requests, read),
@@ -300,4 +303,37 @@ fn a_cursor_of_another_reader_and_an_endpoint_that_is_no_web_address_are_refused
 fn errors_are_described_by_whichever_reader_knows_their_format() {
     let response = Response { status: 409, ..answer("https://a.example/", "application/json", "{}") };
     assert_eq!(reader().describe_error(&response).as_deref(), Some("CKAN says no"));
+}
+
+#[test]
+fn the_reader_keeps_the_contract() {
+    let node = auto("https://portal.example/catalog.ttl");
+    let reader = DetectReader::new(Readers {
+        dsp: Arc::new(DspReader::new()),
+        ckan: Arc::new(CkanReader::new()),
+        dcat: Arc::new(DcatReader::new()),
+    });
+    let page = answer("https://portal.example/catalog.ttl", "text/turtle", fixture("portal-page-1.ttl"));
+    let root = reader.root_task(&node).unwrap();
+    let first_page = reader.decode(&node, &root, &page).unwrap().feedback.remove(0);
+    reader_contract::contract(&reader, &node, &[(root, page.clone()), (first_page, page)]);
+}
+
+#[test]
+fn a_connector_is_crawled_from_its_version_document_to_its_datasets() {
+    let reader = DetectReader::new(Readers {
+        dsp: Arc::new(DspReader::new()),
+        ckan: Arc::new(CkanReader::new()),
+        dcat: Arc::new(DcatReader::new()),
+    });
+    let catalog = r#"{"@context":["https://w3id.org/dspace/2025/1/context.jsonld"],"@id":"c","@type":"Catalog",
+        "participantId":"did:web:a.example","dataset":[{"@id":"engines","@type":"Dataset",
+        "hasPolicy":[{"@id":"o","@type":"Offer"}],"distribution":[]}]}"#;
+    let site = site([
+        ("https://a.example/dsp/.well-known/dspace-version", 200, "application/json", VERSIONS),
+        ("https://a.example/dsp/2025-1/catalog/request", 200, "application/json", catalog),
+    ]);
+    let walk = exchange::walk(&reader, &auto("https://a.example/dsp"), |request| ask(&site, request));
+    assert_eq!(walk.ids(), ["/engines"]);
+    assert_eq!(walk.last().protocol, "DSP 2025-1");
 }

@@ -24,7 +24,7 @@ pub(super) fn check(document: Document<'_>) -> Result<(), ReadError> {
     let mut reader = Reader::from_str(document.text);
     let mut depth: u64 = 0;
     loop {
-        match reader.read_event().map_err(|error| document.not_rdf(error.to_string()))? {
+        match reader.read_event().map_err(|error| document.not_rdf(&error.to_string()))? {
             Event::Start(start) => {
                 depth += 1;
                 if depth > MAX_DEPTH {
@@ -57,11 +57,11 @@ fn check_entities(document: Document<'_>, declaration: &str) -> Result<(), ReadE
     for declared in declaration.split("<!ENTITY").skip(1) {
         let Some((name, rest)) = declared.trim_start().split_once(char::is_whitespace) else { continue };
         let Some(quote) = rest.trim_start().chars().next().filter(|c| matches!(c, '"' | '\'')) else {
-            return Err(document.not_rdf(format!("its entity {name:?} comes from elsewhere, which is never fetched")));
+            return Err(document.not_rdf(&format!("its entity {name:?} comes from elsewhere, which is never fetched")));
         };
         let value = rest.trim_start()[1..].split(quote).next().unwrap_or_default();
         if value.split('&').skip(1).any(|after| !BUILT_IN.iter().any(|built_in| after.starts_with(built_in))) {
-            return Err(document.not_rdf(format!("its entity {name:?} is made of other entities")));
+            return Err(document.not_rdf(&format!("its entity {name:?} is made of other entities")));
         }
         length_of.insert(name, value.len() as u64);
         if length_of.len() as u64 > MAX_ENTITIES {
