@@ -20,9 +20,7 @@ pub mod detect;
 pub mod dsp;
 mod json;
 mod link;
-mod link_header;
 pub mod registry;
-
 mod text;
 
 use std::borrow::Cow;

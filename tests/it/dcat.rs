@@ -11,6 +11,7 @@ use trawler::task::TaskKind;
 use url::Url;
 
 use crate::support::dcat::{answer, cursors, fixture, node, read_root, root_task};
+use crate::support::{exchange, reader_contract};
 
 const HARBOUR: &str = "https://data.harbour.example/catalog";
 
@@ -443,4 +444,39 @@ fn keys_without_a_meaning_are_passed_over() {
         ids_and_hashes(&read_root("https://a.example/c", "application/ld+json", body).unwrap())
     };
     assert_eq!(read(""), read(r#""__comment": "(C) somebody","#));
+}
+
+#[test]
+fn the_reader_keeps_the_contract() {
+    let node = node(HARBOUR);
+    let root = root_task(&node);
+    let exchanges: Vec<_> = [
+        ("harbour.ttl", "text/turtle"),
+        ("harbour.rdf", "application/rdf+xml"),
+        ("harbour.jsonld", "application/ld+json"),
+        ("portal-page-1.ttl", "text/turtle"),
+        ("hub-view.jsonld", "application/ld+json"),
+        ("nameless.ttl", "text/turtle"),
+    ]
+    .into_iter()
+    .map(|(name, content_type)| (root.clone(), answer(HARBOUR, content_type, fixture(name))))
+    .collect();
+    reader_contract::contract(&DcatReader::new(), &node, &exchanges);
+}
+
+#[test]
+fn a_loop_of_pages_ends_at_the_first_repeat() {
+    let node = node("https://a.example/c.ttl");
+    let walk = exchange::walk(&DcatReader::new(), &node, |request| {
+        let next = if request.url.query() == Some("page=2") { 1 } else { 2 };
+        let body = format!(
+            "<#v> <http://www.w3.org/ns/hydra/core#next> <?page={next}> .
+            <x:{next}> a <http://www.w3.org/ns/dcat#Dataset> ; <http://purl.org/dc/terms/title> \"x\" ."
+        );
+        answer(request.url.as_str(), "text/turtle", body)
+    });
+    assert_eq!(
+        walk.requests,
+        ["GET https://a.example/c.ttl", "GET https://a.example/c.ttl?page=2", "GET https://a.example/c.ttl?page=1"]
+    );
 }

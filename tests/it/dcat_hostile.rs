@@ -92,7 +92,7 @@ fn deep_json_is_over_the_limit() {
 
 #[test]
 fn deep_turtle_is_read() {
-    let body = format!("<x:s> <x:p> {}{} .", "[ <x:p> ".repeat(100_000), "1".to_owned() + &" ]".repeat(100_000));
+    let body = format!("<x:s> <x:p> {}{} .", "[ <x:p> ".repeat(30_000), "1".to_owned() + &" ]".repeat(30_000));
     assert_eq!(turtle(&body).unwrap().records.len(), 0);
     let body = format!("<x:s> <x:p> {}{} .", "(".repeat(20_000), ")".repeat(20_000));
     assert_eq!(turtle(&body).unwrap().records.len(), 0);
@@ -153,7 +153,7 @@ fn a_thousand_nodes_each_with_a_context_of_its_own_are_read() {
 
 #[test]
 fn a_long_prefix_used_often_is_over_the_limit() {
-    let body = format!("@prefix p: <http://a.example/{}> .\n{}", "x".repeat(8_000), "p:a p:b p:c .\n".repeat(100_000));
+    let body = format!("@prefix p: <http://a.example/{}> .\n{}", "x".repeat(8_000), "p:a p:b p:c .\n".repeat(5_000));
     assert_eq!(over_limit(turtle(&body)), "longer than its text by far once its prefixes are written out");
 }
 
@@ -184,7 +184,7 @@ fn a_cycle_of_interchangeable_blank_nodes_has_a_hash_that_order_does_not_change(
 #[test]
 fn many_datasets_that_share_many_blank_nodes_are_over_the_limit() {
     let mut body = String::new();
-    for n in 0..2_000 {
+    for n in 0..500 {
         writeln!(body, "<x:d{n}> a dcat:Dataset ; dct:relation _:shared .").unwrap();
     }
     for n in 0..5_000 {
@@ -196,7 +196,7 @@ fn many_datasets_that_share_many_blank_nodes_are_over_the_limit() {
 #[test]
 fn many_datasets_each_too_large_are_over_the_limit() {
     let mut body = String::new();
-    for n in 0..2_000 {
+    for n in 0..500 {
         writeln!(body, "<x:d{n}> a dcat:Dataset ; dct:relation _:shared .").unwrap();
     }
     for n in 0..11_000 {
@@ -282,7 +282,7 @@ fn documents() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_document_cut_at_any_byte_never_panics(document in documents(), at in any::<prop::sample::Index>()) {

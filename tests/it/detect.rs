@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use trawler::protocol::ckan::CkanReader;
 use trawler::protocol::dcat::DcatReader;
 use trawler::protocol::detect::{DetectReader, Detected, Protocol, Readers, Verdict, judge, probes};
+use trawler::protocol::dsp::DspReader;
 use trawler::protocol::{Method, NodeContext, Page, ProtocolSettings, ReadError, Reader, Request, Response, origin_of};
 use trawler::task::{SectionKey, Task, TaskKind};
 use url::Url;
 
 use crate::support::dcat::{answer, fixture, node};
+use crate::support::{exchange, reader_contract};
 
 /// Servers as maps from address to status, content type, body; everything else is a 404.
 type Site = BTreeMap<&'static str, (u16, &'static str, Vec<u8>)>;
@@ -28,7 +31,7 @@ fn ask(site: &Site, request: &Request) -> Response {
 
 /// Asks as `trawler init` does: what was found, or what each probe was answered.
 fn detect(site: &Site, endpoint: &str) -> Result<Detected, Vec<String>> {
-    let endpoint = Url::parse(endpoint).expect("a test endpoint is a URL");
+    let endpoint = url(endpoint);
     let mut answers = Vec::new();
     for probe in probes(&endpoint) {
         match judge(&endpoint, &probe, &ask(site, &probe.request)) {
@@ -39,9 +42,15 @@ fn detect(site: &Site, endpoint: &str) -> Result<Detected, Vec<String>> {
     Err(answers)
 }
 
-fn found(protocol: Protocol, endpoint: &str, evidence: &str) -> Result<Detected, Vec<String>> {
-    let endpoint = Url::parse(endpoint).expect("a test endpoint is a URL");
-    Ok(Detected { protocol, endpoint, evidence: evidence.to_owned() })
+fn url(text: &str) -> Url {
+    Url::parse(text).expect("a test address is a URL")
+}
+
+/// Asserts what is found at an endpoint: protocol, the endpoint to use, evidence.
+#[track_caller]
+fn assert_found(site: &Site, asked: &str, protocol: Protocol, endpoint: &str, evidence: &str) {
+    let found = Detected { protocol, endpoint: url(endpoint), evidence: evidence.to_owned() };
+    assert_eq!(detect(site, asked), Ok(found), "{asked}");
 }
 
 const VERSIONS: &str = r#"{"protocolVersions":[{"version":"v0.8","path":"/","binding":"HTTPS"},
@@ -92,9 +101,9 @@ fn probes_are_few_and_ask_only_for_what_is_there_to_be_read() {
 fn a_connector_is_found_by_its_version_document() {
     let site = site([("https://a.example/api/dsp/.well-known/dspace-version", 200, "application/json", VERSIONS)]);
     let evidence = "https://a.example/api/dsp/.well-known/dspace-version lists the DSP versions v0.8, 2025-1";
-    assert_eq!(detect(&site, "https://a.example/api/dsp"), found(Protocol::Dsp, "https://a.example/api/dsp", evidence));
-    let given_itself = detect(&site, "https://a.example/api/dsp/.well-known/dspace-version");
-    assert_eq!(given_itself, found(Protocol::Dsp, "https://a.example/api/dsp", evidence));
+    assert_found(&site, "https://a.example/api/dsp", Protocol::Dsp, "https://a.example/api/dsp", evidence);
+    let given_itself = "https://a.example/api/dsp/.well-known/dspace-version";
+    assert_found(&site, given_itself, Protocol::Dsp, "https://a.example/api/dsp", evidence);
 }
 
 #[test]
@@ -102,8 +111,8 @@ fn a_version_document_at_the_hosts_root_speaks_for_the_endpoint_only_if_it_lists
     let versions = r#"{"protocolVersions":[{"version":"2025-1","path":"/dsp/one/2025-1"}]}"#;
     let site = site([("https://a.example/.well-known/dspace-version", 200, "application/json", versions)]);
     let evidence = "https://a.example/.well-known/dspace-version lists the DSP versions 2025-1";
-    assert_eq!(detect(&site, "https://a.example/dsp/one"), found(Protocol::Dsp, "https://a.example/dsp/one", evidence));
-    assert_eq!(detect(&site, "https://a.example/shop"), found(Protocol::Dsp, "https://a.example/", evidence));
+    assert_found(&site, "https://a.example/dsp/one", Protocol::Dsp, "https://a.example/dsp/one", evidence);
+    assert_found(&site, "https://a.example/shop", Protocol::Dsp, "https://a.example/", evidence);
 }
 
 #[test]
@@ -115,10 +124,7 @@ fn a_connector_that_wants_a_credential_is_found_by_the_error_it_answers_with() {
         let site = site([("https://a.example/dsp/2025-1/catalog/request", 401, "application/json", error)]);
         let evidence =
             "https://a.example/dsp/2025-1/catalog/request answers with a message of the Dataspace Protocol, status 401";
-        assert_eq!(
-            detect(&site, "https://a.example/dsp/2025-1"),
-            found(Protocol::Dsp, "https://a.example/dsp/2025-1", evidence)
-        );
+        assert_found(&site, "https://a.example/dsp/2025-1", Protocol::Dsp, "https://a.example/dsp/2025-1", evidence);
     }
 }
 
@@ -133,7 +139,7 @@ fn a_portal_is_found_by_its_search_from_any_of_its_pages() {
     ]);
     let evidence = "https://a.example/api/3/action/package_search?rows=0 finds 260 datasets";
     for endpoint in ["https://a.example", "https://a.example/dataset/x"] {
-        assert_eq!(detect(&site, endpoint), found(Protocol::Ckan, "https://a.example/", evidence), "{endpoint}");
+        assert_found(&site, endpoint, Protocol::Ckan, "https://a.example/", evidence);
     }
 }
 
@@ -143,14 +149,14 @@ fn a_portal_is_found_by_an_answer_of_its_api_even_if_that_is_an_error() {
     let site = site([("https://a.example/data/api/3/action/package_list", 200, "application/json", error)]);
     let endpoint = "https://a.example/data/api/3/action/package_list";
     let evidence = "https://a.example/data/api/3/action/package_list answers as CKAN's Action API does";
-    assert_eq!(detect(&site, endpoint), found(Protocol::Ckan, "https://a.example/data", evidence));
+    assert_found(&site, endpoint, Protocol::Ckan, "https://a.example/data", evidence);
 }
 
 #[test]
 fn a_feed_is_found_by_reading_it_whatever_its_content_type() {
     let site = site([("https://a.example/feed", 200, "text/plain", CATALOG)]);
     let evidence = "https://a.example/feed is DCAT (Turtle)";
-    assert_eq!(detect(&site, "https://a.example/feed"), found(Protocol::Dcat, "https://a.example/feed", evidence));
+    assert_found(&site, "https://a.example/feed", Protocol::Dcat, "https://a.example/feed", evidence);
 }
 
 #[test]
@@ -163,7 +169,7 @@ fn a_feed_is_found_beside_the_endpoint() {
     )]);
     let evidence = "https://a.example/data/catalog.jsonld is DCAT (JSON-LD)";
     let endpoint = "https://a.example/data/catalog.jsonld";
-    assert_eq!(detect(&site, "https://a.example/data/"), found(Protocol::Dcat, endpoint, evidence));
+    assert_found(&site, "https://a.example/data/", Protocol::Dcat, endpoint, evidence);
 }
 
 #[test]
@@ -204,7 +210,9 @@ impl Reader for EchoReader {
 
     fn request(&self, node: &NodeContext, task: &Task) -> Result<Request, ReadError> {
         assert!(task.cursor.starts_with(self.0), "{task:?}");
-        Ok(Request::get(node.endpoint.join("echo").expect("a relative address"), self.0))
+        let mut echo = node.endpoint.clone();
+        echo.set_path("/echo");
+        Ok(Request::get(echo, self.0))
     }
 
     fn decode(&self, node: &NodeContext, task: &Task, _: &Response) -> Result<Page, ReadError> {
@@ -235,7 +243,7 @@ fn walk(site: &Site, node: &NodeContext) -> (u32, Result<Page, ReadError>) {
         let request = reader.request(node, &task).expect("a task of the reader's own");
         let read = reader.decode(node, &task, &ask(site, &request));
         match read {
-            Ok(page) if page.records.is_empty() && page.feedback.len() == 1 && page.protocol.is_empty() => {
+            Ok(page) if page.records.is_empty() && page.feedback.len() == 1 && page.protocol == "Auto" => {
                 task = page.feedback[0].clone();
             }
             read => return (requests, read),
@@ -295,4 +303,37 @@ fn a_cursor_of_another_reader_and_an_endpoint_that_is_no_web_address_are_refused
 fn errors_are_described_by_whichever_reader_knows_their_format() {
     let response = Response { status: 409, ..answer("https://a.example/", "application/json", "{}") };
     assert_eq!(reader().describe_error(&response).as_deref(), Some("CKAN says no"));
+}
+
+#[test]
+fn the_reader_keeps_the_contract() {
+    let node = auto("https://portal.example/catalog.ttl");
+    let reader = DetectReader::new(Readers {
+        dsp: Arc::new(DspReader::new()),
+        ckan: Arc::new(CkanReader::new()),
+        dcat: Arc::new(DcatReader::new()),
+    });
+    let page = answer("https://portal.example/catalog.ttl", "text/turtle", fixture("portal-page-1.ttl"));
+    let root = reader.root_task(&node).unwrap();
+    let first_page = reader.decode(&node, &root, &page).unwrap().feedback.remove(0);
+    reader_contract::contract(&reader, &node, &[(root, page.clone()), (first_page, page)]);
+}
+
+#[test]
+fn a_connector_is_crawled_from_its_version_document_to_its_datasets() {
+    let reader = DetectReader::new(Readers {
+        dsp: Arc::new(DspReader::new()),
+        ckan: Arc::new(CkanReader::new()),
+        dcat: Arc::new(DcatReader::new()),
+    });
+    let catalog = r#"{"@context":["https://w3id.org/dspace/2025/1/context.jsonld"],"@id":"c","@type":"Catalog",
+        "participantId":"did:web:a.example","dataset":[{"@id":"engines","@type":"Dataset",
+        "hasPolicy":[{"@id":"o","@type":"Offer"}],"distribution":[]}]}"#;
+    let site = site([
+        ("https://a.example/dsp/.well-known/dspace-version", 200, "application/json", VERSIONS),
+        ("https://a.example/dsp/2025-1/catalog/request", 200, "application/json", catalog),
+    ]);
+    let walk = exchange::walk(&reader, &auto("https://a.example/dsp"), |request| ask(&site, request));
+    assert_eq!(walk.ids(), ["/engines"]);
+    assert_eq!(walk.last().protocol, "DSP 2025-1");
 }

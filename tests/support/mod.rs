@@ -8,3 +8,5 @@ pub(crate) mod http_server;
 pub(crate) mod exchange;
 pub(crate) mod reader_contract;
 pub(crate) mod trawler;
+pub(crate) mod exchange;
+pub(crate) mod reader_contract;

@@ -8,8 +8,7 @@
 //! that differ only in how more than [`MAX_ROUNDS`] interchangeable blank nodes are wired may share one, which is the
 //! price of a bound: exact canonical labelling takes exponential time on graphs made to poison it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::{HashMap, HashSet};
 
 use super::graph::{Graph, TermId, Triple};
 use crate::record::ContentHash;
@@ -30,40 +29,36 @@ pub(super) struct Canonical {
 
 /// The canonical form of the description of `root`.
 pub(super) fn canonical(graph: &Graph, root: TermId, triples: &[Triple]) -> Canonical {
-    let colours = colours_of(graph, root, triples);
-    let labels = labels_of(graph, root, triples, &colours);
-    let text = sorted_lines(graph, triples, |node| labels.get(&node).map(|place| format!("_:b{place}")));
-    let hash = if colours.is_empty() {
-        ContentHash::of(text.as_bytes())
-    } else {
-        let name = |node| colours.get(&node).map(|colour| format!("_:{}", data_encoding::HEXLOWER.encode(colour)));
-        ContentHash::of(sorted_lines(graph, triples, name).as_bytes())
-    };
-    Canonical { triples: text, hash }
+    let mut texts: HashMap<TermId, String> = HashMap::new();
+    for &term in triples.iter().flatten() {
+        texts.entry(term).or_insert_with(|| graph.term(term).to_string());
+    }
+    let colours = colours_of(graph, root, triples, &texts);
+    texts.extend(colours.iter().map(|(node, colour)| (*node, format!("_:{}", data_encoding::HEXLOWER.encode(colour)))));
+    let coloured = sorted_lines(triples, &texts);
+    let hash = ContentHash::of(coloured.as_bytes());
+    if colours.is_empty() {
+        return Canonical { triples: coloured, hash };
+    }
+    let labels = labels_of(root, triples, &colours, &texts);
+    texts.extend(labels.into_iter().map(|(node, place)| (node, format!("_:b{place}"))));
+    Canonical { triples: sorted_lines(triples, &texts), hash }
 }
 
-fn sorted_lines(graph: &Graph, triples: &[Triple], name: impl Fn(TermId) -> Option<String>) -> String {
-    let mut lines: Vec<String> = triples
-        .iter()
-        .map(|triple| {
-            let mut line = String::with_capacity(128);
-            for &term in triple {
-                match name(term) {
-                    Some(name) => line.push_str(&name),
-                    // Writing to a string can't fail.
-                    None => write!(line, "{}", graph.term(term)).unwrap_or_default(),
-                }
-                line.push(' ');
-            }
-            line.push_str(".\n");
-            line
-        })
-        .collect();
+fn sorted_lines(triples: &[Triple], texts: &HashMap<TermId, String>) -> String {
+    let text_of = |term: &TermId| texts.get(term).map_or("", String::as_str);
+    let mut lines: Vec<String> =
+        triples.iter().map(|triple| triple.each_ref().map(text_of).join(" ") + " .\n").collect();
     lines.sort_unstable();
     lines.concat()
 }
 
-fn colours_of(graph: &Graph, root: TermId, triples: &[Triple]) -> HashMap<TermId, Colour> {
+fn colours_of(
+    graph: &Graph,
+    root: TermId,
+    triples: &[Triple],
+    texts: &HashMap<TermId, String>,
+) -> HashMap<TermId, Colour> {
     // What is said about each blank node (false) and with it (true): direction, predicate, the other end.
     let mut facts: HashMap<TermId, Vec<(bool, TermId, TermId)>> = HashMap::new();
     for &[subject, predicate, object] in triples {
@@ -77,10 +72,8 @@ fn colours_of(graph: &Graph, root: TermId, triples: &[Triple]) -> HashMap<TermId
     if facts.is_empty() {
         return HashMap::new();
     }
-    let mut fixed: HashMap<TermId, Colour> = HashMap::new();
-    for term in triples.iter().flatten().filter(|term| !facts.contains_key(term)) {
-        fixed.entry(*term).or_insert_with(|| short_hash(graph.term(*term).to_string().as_bytes()));
-    }
+    let fixed: HashMap<TermId, Colour> =
+        texts.iter().map(|(term, text)| (*term, shortened(blake3::hash(text.as_bytes())))).collect();
     let mut colours: HashMap<TermId, Colour> =
         facts.keys().map(|node| (*node, if *node == root { [1; 16] } else { [0; 16] })).collect();
     let mut classes = 1;
@@ -115,22 +108,19 @@ fn colours_of(graph: &Graph, root: TermId, triples: &[Triple]) -> HashMap<TermId
 /// Numbers for the blank nodes in the order in which a walk from the root meets them; nodes of one colour are
 /// interchangeable wherever the description is a tree, which all but contrived ones are.
 fn labels_of(
-    graph: &Graph,
     root: TermId,
     triples: &[Triple],
     colours: &HashMap<TermId, Colour>,
+    texts: &HashMap<TermId, String>,
 ) -> HashMap<TermId, usize> {
+    let mut outward: HashMap<TermId, Vec<Triple>> = HashMap::new();
+    for triple in triples {
+        outward.entry(triple[0]).or_default().push(*triple);
+    }
+    for edges in outward.values_mut() {
+        edges.sort_by_key(|[_, predicate, object]| (texts.get(predicate), texts.get(object)));
+    }
     let mut labels = HashMap::new();
-    if colours.is_empty() {
-        return labels;
-    }
-    let mut outward: HashMap<TermId, BTreeSet<(String, String, TermId)>> = HashMap::new();
-    for &[subject, predicate, object] in triples {
-        let object_key = colours
-            .get(&object)
-            .map_or_else(|| graph.term(object).to_string(), |colour| data_encoding::HEXLOWER.encode(colour));
-        outward.entry(subject).or_default().insert((graph.term(predicate).to_string(), object_key, object));
-    }
     let mut seen = HashSet::new();
     let mut waiting = vec![root];
     while let Some(node) = waiting.pop() {
@@ -142,14 +132,10 @@ fn labels_of(
             labels.insert(node, place);
         }
         if let Some(edges) = outward.get(&node) {
-            waiting.extend(edges.iter().rev().map(|(_, _, object)| *object));
+            waiting.extend(edges.iter().rev().map(|[_, _, object]| *object));
         }
     }
     labels
-}
-
-fn short_hash(bytes: &[u8]) -> Colour {
-    shortened(blake3::hash(bytes))
 }
 
 fn shortened(hash: blake3::Hash) -> Colour {

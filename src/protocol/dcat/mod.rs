@@ -44,7 +44,7 @@ use crate::task::{MAX_CURSOR_BYTES, SectionKey, Task, TaskKind};
 const MAX_NEXT_LINKS: usize = 16;
 /// All raw triples of a page: shared descriptions are repeated in each record, but not without end.
 const MAX_RAW_GROWTH: u64 = 16;
-const RAW_FREE_BYTES: u64 = 16 << 20;
+const RAW_FREE_BYTES: u64 = 4 << 20;
 
 /// Reads DCAT documents and feeds.
 #[derive(Debug, Default)]

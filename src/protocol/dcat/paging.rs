@@ -5,7 +5,7 @@ use url::Url;
 
 use super::graph::Graph;
 use super::vocabulary::hydra;
-use crate::protocol::{link_header, origin_of};
+use crate::protocol::{link, origin_of};
 
 /// Where a page link leads.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) fn next_pages(graph: &Graph, links: &[String], url: &Url, endpoint: &
         found = targets(hydra::NEXT_PAGE);
     }
     if found.is_empty() {
-        found.extend(link_header::target_of(links, "next"));
+        found.extend(link::next_targets(links));
     }
     found.into_iter().filter_map(|target| url.join(target).ok()).map(|next| judge(next, url, endpoint)).collect()
 }

@@ -22,7 +22,7 @@ const MAX_LITERAL_BYTES: usize = 1 << 20;
 const MAX_IRI_BYTES: usize = 8 << 10;
 /// Prefixes and base IRIs make triples longer than the text they come from, but not by more than this.
 const MAX_GROWTH: u64 = 32;
-const GROWTH_FREE_BYTES: u64 = 16 << 20;
+const GROWTH_FREE_BYTES: u64 = 8 << 20;
 
 /// The text of a document, and where it came from.
 #[derive(Debug, Clone, Copy)]
@@ -37,11 +37,12 @@ pub(super) struct Document<'a> {
 
 impl Document<'_> {
     /// The error for a document that can't be parsed.
-    pub(super) fn not_rdf(&self, why: impl Into<String>) -> ReadError {
+    pub(super) fn not_rdf(&self, why: &str) -> ReadError {
         ReadError::NotTheProtocol {
             url: self.url.to_string(),
             expected: name_of(self.format),
-            why: why.into(),
+            // A parser's message quotes the input, which can be long and hold anything.
+            why: why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect(),
             start: quoted_start(self.text.trim_start().as_bytes()),
         }
     }
@@ -55,7 +56,7 @@ impl Document<'_> {
 /// The document's graph.
 pub(super) fn parse(document: Document<'_>, forgiven: &mut BTreeMap<Forgiven, u64>) -> Result<Graph, ReadError> {
     let mut sink = Sink { document, graph: GraphBuilder::default(), bytes: 0, oversized: 0 };
-    let not_rdf = |error: &dyn std::fmt::Display| document.not_rdf(shortened(&error.to_string()));
+    let not_rdf = |error: &dyn std::fmt::Display| document.not_rdf(&error.to_string());
     let base = document.url.as_str();
     let Document { text, .. } = document;
     match document.format {
@@ -177,9 +178,4 @@ fn has_scheme(iri: &str) -> bool {
 
 fn is_oversized(term: &Term) -> bool {
     text_of(term).len() > if matches!(term, Term::Literal(_)) { MAX_LITERAL_BYTES } else { MAX_IRI_BYTES }
-}
-
-/// A parser's message quotes the input, which can be long and hold anything.
-fn shortened(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }

@@ -150,7 +150,7 @@ impl DetectReader {
                 Task::new(task.section.clone(), TaskKind::Root, origin_of(&next.request.url), cursor)
             }
         };
-        Ok(Page { feedback: vec![next], ..Page::default() })
+        Ok(Page { feedback: vec![next], protocol: "Auto".into(), ..Page::default() })
     }
 }
 

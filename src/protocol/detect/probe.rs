@@ -42,7 +42,7 @@ impl Protocol {
                 max_depth: 5,
                 allow_cross_origin: false,
             }),
-            Self::Ckan => ProtocolSettings::Ckan(CkanSettings { page_size: 1000, filter: None }),
+            Self::Ckan => ProtocolSettings::Ckan(CkanSettings { page_size: 100, filter: None }),
             Self::Dcat => ProtocolSettings::Dcat(DcatSettings { format: None, follow_linked_datasets: true }),
         }
     }
