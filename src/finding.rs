@@ -46,6 +46,8 @@ pub enum Forgiven {
     ContentTypeMismatch,
     /// Bytes that are not UTF-8, replaced.
     InvalidUtf8,
+    /// A backslash in a JSON text before a character that can't be escaped, read as itself.
+    InvalidEscape,
     /// `dcat:Catalogue` for `dcat:Catalog` and the like.
     MisspeltClass,
     /// A property under another vocabulary's name (`dct:endpointUrl`).
@@ -74,6 +76,8 @@ pub enum Forgiven {
     RemoteContext,
     /// A dataset listed without the properties that its protocol demands.
     MissingProperty,
+    /// A value longer than the reader keeps, left out.
+    OversizedValue,
 }
 
 /// Why a traversal can't be complete.

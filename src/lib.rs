@@ -25,6 +25,7 @@ pub mod api;
 pub mod clock;
 pub mod config;
 pub mod finding;
+pub mod flow;
 pub mod outcome;
 pub mod record;
 pub mod task;

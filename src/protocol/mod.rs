@@ -18,6 +18,12 @@ pub mod ckan;
 pub mod dcat;
 pub mod detect;
 pub mod dsp;
+mod json;
+mod link;
+mod link_header;
+pub mod registry;
+
+mod text;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

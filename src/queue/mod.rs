@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OriginProtection, RunConfig, Unit};
 use crate::outcome::Outcome;
 use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
@@ -34,6 +35,12 @@ pub const TURN_TASKS: u32 = 10;
 
 /// A permit is void this long after it was given; it is not refunded.
 pub const PERMIT_VALID: Duration = Duration::from_millis(250);
+
+/// A claim gives no more tasks than this, whatever was asked.
+pub const MAX_CLAIM_TASKS: usize = 1000;
+
+/// When to ask again for a permit that waits for another request to end.
+pub const PERMIT_RETRY: Duration = Duration::from_millis(50);
 
 /// The queue of runs. See the module's guarantees. Every operation is atomic.
 #[async_trait]
@@ -96,100 +103,6 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
 
 /// A shared queue.
 pub type SharedQueue = Arc<dyn Queue>;
-
-/// What a run's queue is told at the start, and again when something changes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunConfig {
-    /// The run.
-    pub run: RunId,
-    /// At most this many holders at a time (`spec.tokens`).
-    pub max_holders: u32,
-    /// How long a lease lasts without renewal.
-    pub lease: Duration,
-    /// A task that was being worked on in so many crashes is dead.
-    pub max_charges: u32,
-    /// The nodes.
-    pub nodes: Vec<NodeConfig>,
-    /// The budgets that nodes refer to.
-    pub budgets: Vec<BudgetConfig>,
-    /// What protects every origin, whatever the policy.
-    pub origin_protection: OriginProtection,
-}
-
-/// One node as the queue sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeConfig {
-    /// Its name.
-    pub name: NodeName,
-    /// The budget its requests count against, by precedence (§4): node, then connection, then credential, then default.
-    pub budget: BudgetId,
-    /// Which crawlers may take its tasks.
-    pub group: String,
-    /// Higher goes more often.
-    pub priority: i32,
-    /// Handed out or not.
-    pub suspended: bool,
-    /// What one [`TaskKind::Dataset`](crate::task::TaskKind::Dataset) request costs in calls.
-    pub api_calls_per_document: u32,
-}
-
-/// Names a budget: a policy, and what it is divided by (`budgetPer`).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct BudgetId(pub Arc<str>);
-
-/// A budget: all limits bind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BudgetConfig {
-    /// Its name.
-    pub id: BudgetId,
-    /// The limits.
-    pub limits: Vec<BudgetLimit>,
-    /// Requests under way at a time; `None`: only the origin's own cap.
-    pub max_concurrent: Option<u32>,
-    /// Slows down to this share of the rate, in percent, when a server pushes back; `None`: never.
-    pub adaptive_floor_percent: Option<u32>,
-}
-
-/// One limit of a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BudgetLimit {
-    /// What is counted.
-    pub unit: Unit,
-    /// How many, in any window of `period`.
-    pub amount: u64,
-    /// The window.
-    pub period: Duration,
-    /// Spread over the period, or as they come.
-    pub even: bool,
-}
-
-/// What a limit counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum Unit {
-    /// Requests, taken before they are sent.
-    ApiCalls,
-    /// Records, known only afterwards.
-    Documents,
-    /// Decoded bytes, known only afterwards.
-    Bytes,
-}
-
-/// What protects every origin, whatever the policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OriginProtection {
-    /// Requests under way at a time to one origin.
-    pub max_concurrent: u32,
-    /// The first back-off after a pushback without `Retry-After`; doubles with each event.
-    pub initial_backoff: Duration,
-    /// The longest back-off, and the longest `Retry-After` that is believed.
-    pub max_backoff: Duration,
-}
 
 /// Asks for a token's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -370,37 +283,6 @@ pub struct Released {
     pub dead: u64,
 }
 
-/// The run's account.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Ledger {
-    /// Tasks ever accepted.
-    pub discovered: u64,
-    /// Ready, though perhaps behind a closed gate.
-    pub queued: u64,
-    /// Waiting out a retry's delay.
-    pub delayed: u64,
-    /// Being worked on.
-    pub leased: u64,
-    /// Done.
-    pub done: u64,
-    /// Given up.
-    pub dead: u64,
-    /// No longer wanted.
-    pub dropped: u64,
-}
-
-impl Ledger {
-    /// discovered = queued + delayed + leased + done + dead + dropped.
-    pub fn is_balanced(&self) -> bool {
-        self.discovered == self.queued + self.delayed + self.leased + self.done + self.dead + self.dropped
-    }
-
-    /// Nothing is left to do.
-    pub fn is_drained(&self) -> bool {
-        self.queued + self.delayed + self.leased == 0
-    }
-}
-
 /// What must be open for a request to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "gate")]
@@ -495,6 +377,14 @@ pub enum QueueError {
         run: RunId,
         /// The token.
         token: u32,
+    },
+    /// The lease ended or expired, or belongs to another holder.
+    #[error("the lease on the task {task} of run {run} is no longer the caller's")]
+    LeaseLost {
+        /// The run.
+        run: RunId,
+        /// The task.
+        task: TaskId,
     },
     /// The run is frozen.
     #[error("run {run} is frozen")]

@@ -14,8 +14,11 @@
 //! An unchanged record only gets this traversal's mark. A deleted one leaves a tombstone, so that an old writer can't
 //! bring it back and the change feed can name it.
 
+mod engine;
 pub mod files;
+mod judge;
 pub mod memory;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +53,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// is raised by each process that opens it.
     async fn open_traversal(&self, run: &RunId, section: &SectionKey) -> Result<Opened, StoreError>;
 
-    /// Makes a task's effects durable, in one step. [`Committed::pending`] is 0 when the section has no task left:
+    /// Makes a task's effects durable, in one step. Feedback of kind `Page` for this section that the run knows already is a
+    /// page link that leads back: the traversal gets [`Limited::RepeatedPage`], which is excused at the close if the
+    /// server gave a total and no fewer records were seen. [`Committed::pending`] is 0 when the section has no task left:
     /// the caller then closes the traversal.
     async fn commit(&self, traversal: &Traversal, effects: TaskEffects) -> Result<Committed, StoreError>;
 
@@ -76,6 +81,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Remembers how a node fared in this run.
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError>;
+
+    /// Closes every traversal of the run that is still open, as partial, for the reason in `close.cut_short`.
+    async fn cut_short(&self, run: &RunId, close: CloseTraversal) -> Result<(), StoreError>;
+
+    /// The reports of all traversals that this run has closed (sweeps of unlisted sections and removed nodes too), in
+    /// order of their sections.
+    async fn reports(&self, run: &RunId) -> Result<Vec<SectionReport>, StoreError>;
 
     /// Ends the run; traversals still open are closed as partial. `report` is kept as it is.
     async fn finish_run(&self, run: &RunId, report: &str) -> Result<(), StoreError>;

@@ -1,1 +1,1 @@
-//! Tests of api.
+//! The four kinds: what their definitions promise.

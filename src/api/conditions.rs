@@ -1,0 +1,1 @@
+//! Types and reasons of conditions.

@@ -1,1 +1,0 @@
-//! The store in files.
