@@ -1,1 +1,3 @@
 //! Builders and loopback servers for the tests.
+
+pub(crate) mod records;
