@@ -10,3 +10,4 @@ pub(crate) mod reader_contract;
 pub(crate) mod trawler;
 pub(crate) mod exchange;
 pub(crate) mod reader_contract;
+pub(crate) mod records;

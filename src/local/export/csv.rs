@@ -4,6 +4,7 @@
 //! - Of several languages, title and description show one: the text without a language, else English, else the first.
 //! - A cell that a spreadsheet would take for a formula (it starts with `=`, `+`, `-`, `@`, a tab or a carriage return)
 //!   gets an apostrophe in front.
+//! - NUL, at which many readers stop, is written as `�`.
 
 use std::borrow::Cow;
 
@@ -93,7 +94,12 @@ fn joined_of<'a>(record: &'a Record, value: impl Fn(&'a Distribution) -> Option<
 }
 
 fn guarded(cell: &str) -> Cow<'_, str> {
-    if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{cell}").into() } else { cell.into() }
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if !is_formula && !cell.contains('\0') {
+        return cell.into();
+    }
+    let apostrophe = if is_formula { "'" } else { "" };
+    format!("{apostrophe}{}", cell.replace('\0', "\u{FFFD}")).into()
 }
 
 #[cfg(test)]
@@ -121,5 +127,11 @@ mod tests {
             assert_eq!(guarded(formula), format!("'{formula}"));
         }
         assert_eq!(guarded("a=1"), "a=1");
+    }
+
+    #[test]
+    fn nul_is_replaced() {
+        assert_eq!(guarded("a\0b"), "a\u{FFFD}b");
+        assert_eq!(guarded("=\0"), "'=\u{FFFD}");
     }
 }

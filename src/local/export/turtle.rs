@@ -8,6 +8,10 @@ use super::rdf::vocabulary::PREFIXES;
 use super::{Encoder, ExportError, record_in};
 use crate::store::StoredRecord;
 
+/// Prefixes of the datatypes that literals have.
+const DATATYPE_PREFIXES: [(&str, &str); 2] =
+    [("rdf", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"), ("xsd", "http://www.w3.org/2001/XMLSchema#")];
+
 pub(super) struct Turtle {
     serializer: LowLevelTurtleSerializer,
     left_out: u64,
@@ -15,9 +19,10 @@ pub(super) struct Turtle {
 
 impl Turtle {
     pub(super) fn new() -> Self {
-        let serializer = PREFIXES.iter().fold(TurtleSerializer::new(), |serializer, (name, iri)| {
-            serializer.clone().with_prefix(*name, *iri).unwrap_or(serializer)
-        });
+        let serializer =
+            PREFIXES.iter().chain(&DATATYPE_PREFIXES).fold(TurtleSerializer::new(), |serializer, (name, iri)| {
+                serializer.clone().with_prefix(*name, *iri).unwrap_or(serializer)
+            });
         Self { serializer: serializer.low_level(), left_out: 0 }
     }
 }

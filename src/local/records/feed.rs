@@ -26,10 +26,9 @@ impl ChangeList {
             return format!("No changes after {}\n", self.next);
         }
         let rows: Vec<_> = self.entries.iter().map(cells).collect();
-        let mut text = table(["CURSOR", "CHANGE", "NODE", "SECTION", "ID", "RUN"], &rows, max_width);
+        let text = table(["CURSOR", "CHANGE", "NODE", "SECTION", "ID", "RUN"], &rows, max_width);
         let more = if self.has_more { "There are more" } else { "That is all" };
-        text.push_str(&format!("{more}; --after {} goes on from here\n", self.next));
-        text
+        text + &format!("{more}; --after {} goes on from here\n", self.next)
     }
 }
 

@@ -76,10 +76,9 @@ pub async fn find(
             Err(FindError::Ambiguous { id, count, choices: named.join(", ") + &more })
         }
         None => {
-            let mut place = node.map_or_else(String::new, |node| format!(", node {}", shown(node.as_str(), 80)));
-            if let Some(section) = section {
-                place += &format!(", section {:?}", shown(section.as_str(), 120));
-            }
+            let in_node = node.map(|node| format!(", node {}", shown(node.as_str(), 80)));
+            let in_section = section.map(|section| format!(", section {:?}", shown(section.as_str(), 120)));
+            let place = in_node.unwrap_or_default() + &in_section.unwrap_or_default();
             Err(FindError::NoSuchRecord { id, catalog: catalog.clone(), place })
         }
     }

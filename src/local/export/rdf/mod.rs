@@ -14,7 +14,7 @@ mod source;
 mod terms;
 pub(super) mod vocabulary;
 
-use oxrdf::{BlankNode, NamedNode, Triple};
+use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Triple};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub(super) use self::terms::is_json;
@@ -43,16 +43,17 @@ pub(super) fn statements_of(key: &RecordKey, record: &Record) -> Statements {
         Some(text) => source::statements(key, text, &names),
         None => describe::statements(key, record, &names),
     };
-    let subject = &statements.subject;
-    let mut say = |predicate: NamedNode, object: oxrdf::Term| {
-        statements.triples.push(Triple::new(subject.clone(), predicate, object));
-    };
-    if subject.as_str() != key.id {
-        say(dct::IDENTIFIER.into_owned(), terms::plain(&key.id));
+    let subject = NamedOrBlankNode::from(statements.subject.clone());
+    let mut more = Vec::new();
+    if statements.subject.as_str() != key.id {
+        more.push(Triple::new(subject.clone(), dct::IDENTIFIER, terms::plain(&key.id)));
     }
     if let Some(catalogue) = record.origin.provenance.last() {
-        say(prov::WAS_DERIVED_FROM.into_owned(), terms::iri_or_text(catalogue));
+        more.push(Triple::new(subject.clone(), prov::WAS_DERIVED_FROM, terms::iri_or_text(catalogue)));
     }
+    // Beside what else is said of the dataset, so that a reader finds it in one place.
+    let own = statements.triples.iter().take_while(|triple| triple.subject == subject).count();
+    statements.triples.splice(own..own, more);
     statements
 }
 

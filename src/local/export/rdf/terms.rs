@@ -142,15 +142,15 @@ mod tests {
 
     #[test]
     fn only_web_addresses_are_repaired() {
-        let repaired = |text| iri(text).map(|node| node.into_string());
+        let repaired = |text| iri(text).map(NamedNode::into_string);
         assert_eq!(
             repaired("https://x.example/a b?c=<d>|{}^`\\\""),
             Some("https://x.example/a%20b?c=%3Cd%3E%7C%7B%7D%5E%60%5C%22".to_owned())
         );
         assert_eq!(repaired("https://x.example/ä"), Some("https://x.example/ä".to_owned()));
         assert_eq!(repaired("urn:x:1"), Some("urn:x:1".to_owned()));
-        for text in ["", "health", "Topic: health care", "/relative", "http://", "http://[::1", "_:b0"] {
-            assert_eq!(repaired(text).filter(|_| text != "http://"), None, "{text}");
+        for text in ["", "health", "Topic: health care", "/relative", "http://[::1", "_:b0"] {
+            assert_eq!(repaired(text), None, "{text}");
         }
     }
 }
