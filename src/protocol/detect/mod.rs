@@ -2,7 +2,8 @@
 //!
 //! The reader of a node with `protocol: Auto` asks one [probe](probes) after the other, each a task of its own; the
 //! first that is answered makes way for that protocol's reader, whose tasks it carries on, wrapped. Nothing found is
-//! an error that says what each probe was answered.
+//! an error that says what each probe was answered. (A 5xx answer to a probe is no answer: it is retried as any other,
+//! and ends the detection if it stays.)
 
 mod probe;
 
