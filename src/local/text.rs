@@ -11,6 +11,8 @@ const ELLIPSIS: char = '…';
 const MAX_MARKS: u32 = 4;
 /// A column is not made narrower than this.
 const MIN_COLUMN_WIDTH: usize = 6;
+/// Nor wider than this, however wide the terminal is, or if it isn't one.
+const MAX_COLUMN_WIDTH: usize = 1000;
 /// Between two columns.
 const GAP_WIDTH: usize = 2;
 
@@ -58,7 +60,7 @@ pub fn table<const N: usize>(header: [&str; N], rows: &[[String; N]], max_width:
     let mut widths = header.map(shown_width);
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(shown_width(cell));
+            *width = (*width).max(shown_width(cell)).min(MAX_COLUMN_WIDTH);
         }
     }
     if let Some(max_width) = max_width {
@@ -170,6 +172,12 @@ mod tests {
         narrow(&mut widths, 40);
         assert_eq!(widths.iter().sum::<usize>(), 40);
         assert_eq!(widths, [4, 14, 14, 8]);
+    }
+
+    #[test]
+    fn a_huge_cell_is_cut_even_without_a_terminal() {
+        let text = table(["A", "B"], &[["x".repeat(1 << 20), "y".to_owned()]], None);
+        assert_eq!(text.lines().last(), Some(format!("{}…  y", "x".repeat(999)).as_str()));
     }
 
     #[test]
