@@ -8,7 +8,8 @@ const AT_A_TIME: usize = 8;
 
 /// The nodes' addresses, from their manifests.
 pub(crate) fn endpoints(manifests: &str) -> Vec<String> {
-    let address = |line: &str| Some(line.trim().strip_prefix("endpoint: http://")?.strip_suffix("/api/dsp")?.to_owned());
+    let address =
+        |line: &str| Some(line.trim().strip_prefix("endpoint: http://")?.strip_suffix("/api/dsp")?.to_owned());
     manifests.lines().filter_map(address).collect()
 }
 

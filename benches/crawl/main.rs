@@ -53,8 +53,13 @@ fn measure(arguments: &Arguments) {
     let mut stub = start_stub(arguments, &manifests);
     let endpoints = bare::endpoints(&std::fs::read_to_string(&manifests).unwrap());
     let records = (arguments.nodes * arguments.datasets) as f64;
-    println!("{} nodes with {} datasets each, {} a page, {} cores", arguments.nodes, arguments.datasets, arguments.page_size,
-        std::thread::available_parallelism().map_or(0, usize::from));
+    println!(
+        "{} nodes with {} datasets each, {} a page, {} cores",
+        arguments.nodes,
+        arguments.datasets,
+        arguments.page_size,
+        std::thread::available_parallelism().map_or(0, usize::from)
+    );
     for round in 1..=arguments.rounds {
         let started = Instant::now();
         let bare_bytes = bare::read_all(&endpoints);

@@ -24,7 +24,9 @@ use crate::local::{self, RunOptions, choose_run, read_report};
 /// It is served on loopback and crawled like any other. Run it again to see what changed: with every run the federation
 /// gains, loses and changes some datasets.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  trawler demo\n  trawler demo            again: added, updated, unchanged and deleted\n  trawler records ls -d trawler-demo")]
+#[command(
+    after_help = "Examples:\n  trawler demo\n  trawler demo            again: added, updated, unchanged and deleted\n  trawler records ls -d trawler-demo"
+)]
 pub(super) struct DemoArgs {
     /// Where records, report and state go
     #[arg(long, short, value_name = "DIR", default_value = "trawler-demo")]
@@ -49,7 +51,9 @@ pub(super) fn main(args: DemoArgs, log: &LogOptions) -> u8 {
         let latency = Duration::from_millis(args.latency_ms);
         let federation = match DemoFederation::start(DemoOptions { first_port: FIRST_PORT, latency }).await {
             Ok(federation) => federation,
-            Err(error) => return fail(format_args!("the demo's servers can't listen on 127.0.0.1: {error}"), exit::FAILED),
+            Err(error) => {
+                return fail(format_args!("the demo's servers can't listen on 127.0.0.1: {error}"), exit::FAILED);
+            }
         };
         // What has passed since the first run: a change for each.
         let last = match read_report(&args.dir) {

@@ -11,7 +11,9 @@ use crate::generate::{Mode, Output, apply, completions, crds, man_pages, referen
 
 /// Write the files that are made from the code, or check that they are up to date.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  trawler generate all --check\n  trawler generate crds\n  trawler generate completions --shell bash > /etc/bash_completion.d/trawler\n  trawler generate man -d man/")]
+#[command(
+    after_help = "Examples:\n  trawler generate all --check\n  trawler generate crds\n  trawler generate completions --shell bash > /etc/bash_completion.d/trawler\n  trawler generate man -d man/"
+)]
 pub(super) struct GenerateArgs {
     /// What to make
     #[arg(value_enum)]

@@ -13,7 +13,9 @@ use crate::local::discover::{discover, manifest_for};
 ///
 /// Asks the server a handful of questions, one at a time, and you none.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  trawler init https://portal.example > my.yaml\n  trawler init https://connector.example/api/dsp\n  trawler init http://127.0.0.1:8080/catalog.ttl --allow-private 127.0.0.0/8")]
+#[command(
+    after_help = "Examples:\n  trawler init https://portal.example > my.yaml\n  trawler init https://connector.example/api/dsp\n  trawler init http://127.0.0.1:8080/catalog.ttl --allow-private 127.0.0.0/8"
+)]
 pub(super) struct InitArgs {
     /// The address of a catalogue: a portal, a connector's protocol endpoint, a feed
     #[arg(value_name = "URL")]
@@ -59,7 +61,9 @@ fn parse_url(text: &str) -> Result<Url, String> {
         return Err(format!("{text:?} has the scheme {:?}; only http and https can be crawled", url.scheme()));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("the URL holds a user name or password; leave them out and use credentialRef in the manifest".into());
+        return Err(
+            "the URL holds a user name or password; leave them out and use credentialRef in the manifest".into()
+        );
     }
     Ok(url)
 }

@@ -10,13 +10,15 @@ use super::exit;
 use crate::local::export::{Format, export};
 use crate::local::records::{Output, changes, find, list};
 use crate::local::{Report, read_report};
-use crate::store::files::FileStore;
 use crate::store::RecordFilter;
+use crate::store::files::FileStore;
 use crate::task::{CatalogName, NodeName, SectionPath};
 
 /// Look at the records of a local result: list them, show one, export them, list what changed.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  trawler records ls -d out --changed\n  trawler records get -d out https://portal.example/dataset/1\n  trawler records export -d out --format turtle > all.ttl\n  trawler records changes -d out --after 1200 -o jsonl")]
+#[command(
+    after_help = "Examples:\n  trawler records ls -d out --changed\n  trawler records get -d out https://portal.example/dataset/1\n  trawler records export -d out --format turtle > all.ttl\n  trawler records changes -d out --after 1200 -o jsonl"
+)]
 pub(super) struct RecordsArgs {
     #[command(subcommand)]
     command: RecordsCommand,
@@ -126,7 +128,8 @@ impl ResultOptions {
         let last = read_report(&self.dir).map_err(|error| fail(error, exit::USAGE))?;
         let named = self.catalog.as_deref().map(CatalogName::from);
         let Some(catalog) = named.or_else(|| last.as_ref().map(|report| report.catalog.clone())) else {
-            let why = format_args!("{} holds no finished run; run `trawler run -f FILE -d {0}` first", self.dir.display());
+            let why =
+                format_args!("{} holds no finished run; run `trawler run -f FILE -d {0}` first", self.dir.display());
             return Err(fail(why, exit::USAGE));
         };
         let store = FileStore::open_read_only(&self.dir).map_err(|error| fail(error, exit::USAGE))?;
@@ -166,7 +169,8 @@ async fn ls(args: LsArgs) -> Result<(), u8> {
 async fn get(args: GetArgs) -> Result<(), u8> {
     let opened = args.result.open()?;
     let (node, section) = (args.node.as_deref().map(NodeName::from), args.section.as_deref().map(SectionPath::from));
-    let sheet = find(&opened.store, &opened.catalog, &args.id, node.as_ref(), section.as_ref()).await.map_err(failed)?;
+    let sheet =
+        find(&opened.store, &opened.catalog, &args.id, node.as_ref(), section.as_ref()).await.map_err(failed)?;
     print(sheet.render(args.output));
     Ok(())
 }

@@ -120,9 +120,10 @@ pub(super) fn main(args: RunArgs, log: &LogOptions) -> u8 {
 pub(super) fn finish(end: Result<RunEnd, local::LocalError>, dir: &std::path::Path, output: OutputFormat) -> u8 {
     match end {
         Err(error) => fail(&error, if error.is_usage() { exit::USAGE } else { exit::FAILED }),
-        Ok(RunEnd::Interrupted) => {
-            fail(format_args!("interrupted; run the same command again to go on, or with --restart to begin anew"), exit::INTERRUPTED)
-        }
+        Ok(RunEnd::Interrupted) => fail(
+            format_args!("interrupted; run the same command again to go on, or with --restart to begin anew"),
+            exit::INTERRUPTED,
+        ),
         Ok(RunEnd::Finished { report, records }) => {
             match output {
                 OutputFormat::Text => print(summary::text(&report, records.as_deref(), dir)),

@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::common::{SecretOptions, complain, print};
-use super::run::{OutputFormat, secret_sources};
 use super::exit;
+use super::run::{OutputFormat, secret_sources};
 use crate::local::finding::{has_errors, render_json, render_text};
 use crate::local::manifests::{Input, load};
 use crate::local::validate::validate;
@@ -14,7 +14,9 @@ use crate::local::validate::validate;
 /// Checks the schema, the rules between fields, unknown fields, and faults between objects: missing references, policies
 /// assigned twice, selectors that match nothing. Exit code 2 if something is wrong, 0 if not (warnings are no fault).
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  trawler validate -f my.yaml\n  kustomize build . | trawler validate -f -\n  trawler validate -f manifests/ -o json")]
+#[command(
+    after_help = "Examples:\n  trawler validate -f my.yaml\n  kustomize build . | trawler validate -f -\n  trawler validate -f manifests/ -o json"
+)]
 pub(super) struct ValidateArgs {
     /// A file or directory with manifests, or - for standard input; may be given several times
     #[arg(long = "filename", short = 'f', value_name = "FILE|DIR|-", required = true)]

@@ -44,12 +44,7 @@ pub struct CrawlContext {
 impl CrawlContext {
     /// How a traversal that drained is closed.
     pub fn close_request(&self, cut_short: Option<String>) -> CloseTraversal {
-        CloseTraversal {
-            cut_short,
-            guard: self.guard,
-            approved: self.approved_deletions.clone(),
-            at: self.clock.now(),
-        }
+        CloseTraversal { cut_short, guard: self.guard, approved: self.approved_deletions.clone(), at: self.clock.now() }
     }
 }
 

@@ -36,7 +36,9 @@ impl RetryPolicy {
             Outcome::Retry { at_least } => {
                 Verdict::Retry(self.delay(task, attempt).max(at_least.unwrap_or(Duration::ZERO)))
             }
-            Outcome::Wait { until } => Verdict::Retry(Duration::try_from(until.duration_since(now)).unwrap_or_default()),
+            Outcome::Wait { until } => {
+                Verdict::Retry(Duration::try_from(until.duration_since(now)).unwrap_or_default())
+            }
         }
     }
 
@@ -75,9 +77,8 @@ mod tests {
 
     #[test]
     fn a_transient_failure_is_retried_until_the_limit() {
-        let fates: Vec<bool> = (0..5)
-            .map(|attempt| POLICY.verdict(Outcome::RETRY, TASK, attempt, now()) == Verdict::GiveUp)
-            .collect();
+        let fates: Vec<bool> =
+            (0..5).map(|attempt| POLICY.verdict(Outcome::RETRY, TASK, attempt, now()) == Verdict::GiveUp).collect();
         assert_eq!(fates, [false, false, false, true, true]);
     }
 

@@ -159,13 +159,21 @@ impl TaskRun<'_> {
     }
 
     /// Decodes a page; a large one off the event loop, so that other tasks go on.
-    async fn decode(&self, node: &CrawlNode, context: &NodeContext, response: &Arc<Response>) -> Result<Page, TaskError> {
+    async fn decode(
+        &self,
+        node: &CrawlNode,
+        context: &NodeContext,
+        response: &Arc<Response>,
+    ) -> Result<Page, TaskError> {
         if response.body.len() <= LARGE_BODY_BYTES {
             return node.reader.decode(context, self.task, response).map_err(TaskError::Read);
         }
-        let (reader, context, task, response) = (node.reader.clone(), context.clone(), self.task.clone(), response.clone());
+        let (reader, context, task, response) =
+            (node.reader.clone(), context.clone(), self.task.clone(), response.clone());
         let decoded = tokio::task::spawn_blocking(move || reader.decode(&context, &task, &response)).await;
-        decoded.map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?.map_err(TaskError::Read)
+        decoded
+            .map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?
+            .map_err(TaskError::Read)
     }
 
     /// Stores the effects, and closes the traversal if this was its last task.
@@ -181,7 +189,8 @@ impl TaskRun<'_> {
         }
         if documents > 0 && committed.repeated == documents && self.task.page > 0 {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
-            for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page) {
+            for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page)
+            {
                 committed = self.drop_task(&open.traversal, &task, Limited::RepeatedPage).await?;
             }
         }

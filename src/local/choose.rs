@@ -11,10 +11,7 @@ pub fn choose_run(set: &ManifestSet, catalog: Option<&str>, run: Option<&str>) -
     let name = catalog.metadata.name.clone().unwrap_or_default();
     let spec = match choose_crawl_run(set, &name, run)? {
         Some(run) => run.spec.clone(),
-        None => CrawlRunSpec {
-            catalog_ref: ObjectRef::from(name),
-            settings: catalog.spec.run_template.spec.clone(),
-        },
+        None => CrawlRunSpec { catalog_ref: ObjectRef::from(name), settings: catalog.spec.run_template.spec.clone() },
     };
     Ok(RunInput {
         catalog: catalog.clone(),
@@ -32,7 +29,9 @@ fn choose_catalog<'a>(set: &'a ManifestSet, wanted: Option<&str>) -> Result<&'a 
         .collect();
     let names = || catalogs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     match (wanted, catalogs.as_slice()) {
-        (_, []) => Err("the input has no Catalog; add one that selects the nodes (trawler init prints an example)".into()),
+        (_, []) => {
+            Err("the input has no Catalog; add one that selects the nodes (trawler init prints an example)".into())
+        }
         (None, [(_, only)]) => Ok(only),
         (None, _) => Err(format!("the input has several Catalogs ({}); choose one with --catalog", names())),
         (Some(wanted), _) => {
@@ -42,7 +41,11 @@ fn choose_catalog<'a>(set: &'a ManifestSet, wanted: Option<&str>) -> Result<&'a 
     }
 }
 
-fn choose_crawl_run<'a>(set: &'a ManifestSet, catalog: &str, wanted: Option<&str>) -> Result<Option<&'a CrawlRun>, String> {
+fn choose_crawl_run<'a>(
+    set: &'a ManifestSet,
+    catalog: &str,
+    wanted: Option<&str>,
+) -> Result<Option<&'a CrawlRun>, String> {
     let runs: Vec<(&str, &CrawlRun)> = set
         .crawl_runs
         .iter()
@@ -56,7 +59,9 @@ fn choose_crawl_run<'a>(set: &'a ManifestSet, catalog: &str, wanted: Option<&str
         (None, _) => Err(format!("Catalog {catalog} has several CrawlRuns ({}); choose one with --run", names())),
         (Some(wanted), _) => match runs.iter().find(|(name, _)| *name == wanted) {
             Some((_, run)) => Ok(Some(run)),
-            None if runs.is_empty() => Err(format!("the input has no CrawlRun for Catalog {catalog}; leave --run out to use its template")),
+            None if runs.is_empty() => {
+                Err(format!("the input has no CrawlRun for Catalog {catalog}; leave --run out to use its template"))
+            }
             None => Err(format!("Catalog {catalog} has no CrawlRun {wanted:?}; it has {}", names())),
         },
     }

@@ -82,14 +82,12 @@ pub fn manifest_for(detected: &Detected) -> String {
             "DSP",
             "  # dsp:\n  #   version: Auto                 # Auto | 2025-1 | 2024-1 | \"0.8\"\n  #   nested: {follow: true, maxDepth: 5}\n",
         ),
-        Protocol::Ckan => (
-            "CKAN",
-            "  # ckan:\n  #   pageSize: 100\n  #   filter: organization:example  # a filter query (fq)\n",
-        ),
-        Protocol::Dcat => (
-            "DCAT",
-            "  # dcat:\n  #   format: Auto                  # Auto | JsonLd | Turtle | NTriples | RdfXml\n",
-        ),
+        Protocol::Ckan => {
+            ("CKAN", "  # ckan:\n  #   pageSize: 100\n  #   filter: organization:example  # a filter query (fq)\n")
+        }
+        Protocol::Dcat => {
+            ("DCAT", "  # dcat:\n  #   format: Auto                  # Auto | JsonLd | Turtle | NTriples | RdfXml\n")
+        }
     };
     let evidence = detected.evidence.replace(['\n', '\r'], " ");
     format!(

@@ -168,7 +168,13 @@ fn wait_of(name: &NodeName, lanes: &[LaneStatus], now: Timestamp) -> Option<Stri
 }
 
 /// One line about everything: what was got, how fast, what waits and why.
-fn summary_line(progress: &Progress, ledger: &Ledger, lanes: &[LaneStatus], elapsed: Duration, now: Timestamp) -> String {
+fn summary_line(
+    progress: &Progress,
+    ledger: &Ledger,
+    lanes: &[LaneStatus],
+    elapsed: Duration,
+    now: Timestamp,
+) -> String {
     let (mut records, mut requests, mut finished, mut nodes) = (0, 0, 0, 0);
     for (_, counts) in progress.iter() {
         records += counts.records;

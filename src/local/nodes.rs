@@ -38,7 +38,8 @@ pub(super) fn read_secrets(
     let ca_pem = match &spec.ca_ref {
         Some(config_map) => {
             let found = manifests.config_map(&config_map.name).and_then(|map| map.data.get(CA_KEY));
-            let missing = || format!("spec.caRef: ConfigMap {} with key {CA_KEY} is not in the input; add it", config_map.name);
+            let missing =
+                || format!("spec.caRef: ConfigMap {} with key {CA_KEY} is not in the input; add it", config_map.name);
             Some(Arc::from(found.ok_or_else(missing)?.as_str()))
         }
         None => None,

@@ -169,12 +169,28 @@ pub(super) fn build_report(input: ReportInput) -> Report {
         by_node.remove(&node);
         let totals = Totals { records: records_of(&node), ..Totals::default() };
         let (protocol, message) = (String::new(), Some(reason.to_string()));
-        nodes.push(NodeReport { name: node, protocol, state: NodeResult::Skipped, message, stale: false, totals, sections: Vec::new() });
+        nodes.push(NodeReport {
+            name: node,
+            protocol,
+            state: NodeResult::Skipped,
+            message,
+            stale: false,
+            totals,
+            sections: Vec::new(),
+        });
     }
     for (name, sections) in by_node {
         let totals = sum(&sections, records_of(&name));
         let message = Some("the Catalog no longer selects it".to_owned());
-        nodes.push(NodeReport { name, protocol: String::new(), state: NodeResult::Removed, message, stale: false, totals, sections });
+        nodes.push(NodeReport {
+            name,
+            protocol: String::new(),
+            state: NodeResult::Removed,
+            message,
+            stale: false,
+            totals,
+            sections,
+        });
     }
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     let outcome = outcome_of(&nodes, input.verdict, input.max_failed_nodes_percent);
@@ -214,14 +230,18 @@ fn crawled_node(
         let held = section.held?;
         Some(format!(
             "{held} records of {} are no longer listed; deleting them is held (section {:?}, traversal {})",
-            section.section, section.section.section.as_str(), section.number
+            section.section,
+            section.section.section.as_str(),
+            section.number
         ))
     });
     let (state, message) = match (problem, trouble) {
         (Some(problem), _) => (NodeResult::Failed, Some(problem.clone())),
         (None, Some(trouble)) if seen == 0 => (NodeResult::Failed, Some(trouble)),
         (None, Some(trouble)) => (NodeResult::Partial, Some(trouble)),
-        (None, None) if sections.is_empty() => (NodeResult::Failed, Some("it was not reached before the run ended".to_owned())),
+        (None, None) if sections.is_empty() => {
+            (NodeResult::Failed, Some("it was not reached before the run ended".to_owned()))
+        }
         (None, None) => (NodeResult::Complete, held),
     };
     let stale = state == NodeResult::Failed && records > 0;

@@ -21,9 +21,7 @@ use crate::api::{CatalogNode, RemovalPolicy, RunMode};
 use crate::clock::SharedClock;
 use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
-use crate::planner::{
-    ExecutionPlan, Step, Verdict, describe_default_budget, plan_run,
-};
+use crate::planner::{ExecutionPlan, Step, Verdict, describe_default_budget, plan_run};
 use crate::protocol::registry::Readers;
 use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
@@ -87,7 +85,8 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     let catalog = input.catalog_name();
     let remembered = observe_remembered(store.as_ref(), &catalog).await?;
     let queue: SharedQueue = Arc::new(MemoryQueue::new(options.clock.clone()));
-    let first_look = Live { now: options.clock.now(), queue: None, running_tokens: Default::default(), interrupted: false };
+    let first_look =
+        Live { now: options.clock.now(), queue: None, running_tokens: Default::default(), interrupted: false };
     let mut plan = plan_run(&build_snapshot(&input, &state, &remembered, first_look));
     for skipped in &plan.skipped {
         warn!(node = %skipped.node, "node left out: {}", skipped.reason);
@@ -113,7 +112,12 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
             () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
         }
         let observed = observe_queue(queue.as_ref(), &state.run).await?;
-        options.display.update(&context.progress, &observed.ledger, &queue.lanes(&state.run, 64).await?, options.clock.now());
+        options.display.update(
+            &context.progress,
+            &observed.ledger,
+            &queue.lanes(&state.run, 64).await?,
+            options.clock.now(),
+        );
         let live = Live {
             now: options.clock.now(),
             queue: Some(observed),
@@ -133,9 +137,8 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     for (name, node) in store.nodes(&catalog).await? {
         records.insert(name, node.records);
     }
-    let asked_protocol = |name: &NodeName| {
-        find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default()
-    };
+    let asked_protocol =
+        |name: &NodeName| find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default();
     let report = build_report(ReportInput {
         run: state.run.clone(),
         number: state.number,

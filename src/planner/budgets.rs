@@ -94,7 +94,11 @@ fn policy_of<'a>(node: &CatalogNode, connection: &str, ordered: &[&'a ThrottlePo
         ordered
             .iter()
             .find(|policy| {
-                policy.spec.targets.iter().any(|target| target.target_type == target_type && same_target(target_type, &target.name, name))
+                policy
+                    .spec
+                    .targets
+                    .iter()
+                    .any(|target| target.target_type == target_type && same_target(target_type, &target.name, name))
             })
             .copied()
     };

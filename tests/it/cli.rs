@@ -54,7 +54,11 @@ fn an_unknown_api_version_is_named() {
     place.write("in.yaml", &manifests(&[("portal", "https://portal.example", "")]).replacen("v1alpha1", "v9", 1));
     let ended = place.trawler(&["run", "-f", "in.yaml"]);
     assert_eq!(ended.code, 2);
-    assert!(ended.stderr.contains("trawler.dev/v9") && ended.stderr.contains("trawler.dev/v1alpha1"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("trawler.dev/v9") && ended.stderr.contains("trawler.dev/v1alpha1"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -67,7 +71,10 @@ fn an_endpoint_without_a_scheme_is_told_what_would_be_right() {
 #[test]
 fn a_selector_that_matches_nothing_is_a_fault() {
     let place = Workplace::new();
-    place.write("in.yaml", &manifests(&[("portal", "https://portal.example", "")]).replace("{in: test}}\n  run", "{in: tset}}\n  run"));
+    place.write(
+        "in.yaml",
+        &manifests(&[("portal", "https://portal.example", "")]).replace("{in: test}}\n  run", "{in: tset}}\n  run"),
+    );
     let ended = place.trawler(&["validate", "-f", "in.yaml"]);
     assert!(ended.stderr.contains("catalogNodeSelector"), "{}", ended.stderr);
 }
@@ -104,7 +111,11 @@ fn every_command_explains_itself_with_an_example() {
     for command in ["demo", "init", "run", "validate", "plan", "records", "generate"] {
         let ended = place.trawler(&[command, "--help"]);
         assert_eq!(ended.code, 0, "{command}");
-        assert!(ended.stdout.contains("Examples:\n  trawler") || ended.stdout.contains("kustomize"), "{command}: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains("Examples:\n  trawler") || ended.stdout.contains("kustomize"),
+            "{command}: {}",
+            ended.stdout
+        );
     }
 }
 

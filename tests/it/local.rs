@@ -29,7 +29,8 @@ fn node(report: &Value, name: &str) -> (String, String) {
 }
 
 fn ckan_page(ids: &[&str], count: usize) -> Vec<u8> {
-    let results: Vec<Value> = ids.iter().map(|id| json!({"id": id, "name": id, "title": format!("Title of {id}")})).collect();
+    let results: Vec<Value> =
+        ids.iter().map(|id| json!({"id": id, "name": id, "title": format!("Title of {id}")})).collect();
     json!({"success": true, "result": {"count": count, "results": results}}).to_string().into_bytes()
 }
 
@@ -88,7 +89,9 @@ async fn what_was_added_updated_and_deleted_between_two_runs_is_told_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_bad_node_is_named_with_its_reason_and_the_others_are_crawled() {
     let good = portal(&["a", "b", "c"]).await;
-    let html = HttpServer::start(|_| Reply::ok("<!doctype html><title>Parked</title>").field("Content-Type", "text/html")).await;
+    let html =
+        HttpServer::start(|_| Reply::ok("<!doctype html><title>Parked</title>").field("Content-Type", "text/html"))
+            .await;
     let unauthorised = HttpServer::start(|_| Reply::status(401)).await;
     let missing = HttpServer::start(|_| Reply::status(404)).await;
     let broken = HttpServer::start(|_| Reply::status(500)).await;
@@ -98,7 +101,10 @@ async fn one_bad_node_is_named_with_its_reason_and_the_others_are_crawled() {
     let names = ["good", "html", "unauthorised", "missing", "broken", "truncated"];
     let nodes: Vec<(&str, &str, &str)> =
         names.iter().zip(&urls).map(|(name, url)| (*name, url.as_str(), "  protocol: CKAN\n")).collect();
-    place.write("in.yaml", &manifests(&nodes).replace("spec:\n      retries", "spec:\n      maxFailedNodesPercent: 90\n      retries"));
+    place.write(
+        "in.yaml",
+        &manifests(&nodes).replace("spec:\n      retries", "spec:\n      maxFailedNodesPercent: 90\n      retries"),
+    );
 
     let ended = run_in(&place, &[]).await;
 
@@ -253,7 +259,11 @@ async fn loopback_is_refused_unless_it_is_allowed() {
     let there = place.clone();
     let ended = in_background(move || there.trawler(&["run", "-f", "in.yaml", "-d", "out", "-o", "json"])).await;
     assert_eq!((ended.code, server.seen().len()), (1, 0));
-    assert!(node(&place.report("out"), "portal").1.contains("--allow-private"), "{:?}", node(&place.report("out"), "portal"));
+    assert!(
+        node(&place.report("out"), "portal").1.contains("--allow-private"),
+        "{:?}",
+        node(&place.report("out"), "portal")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,10 +293,7 @@ async fn a_credential_is_sent_and_never_written() {
     let server = portal(&["a"]).await;
     let place = Arc::new(Workplace::new());
     let endpoint = server.url("/").to_string();
-    place.write(
-        "in.yaml",
-        &manifests(&[("portal", &endpoint, "  protocol: CKAN\n  credentialRef: {name: token}\n")]),
-    );
+    place.write("in.yaml", &manifests(&[("portal", &endpoint, "  protocol: CKAN\n  credentialRef: {name: token}\n")]));
     place.write("secrets/token/token", "canary-7f3a\n");
     let ended = run_in(&place, &["--secrets-dir", "secrets", "--log", "trace"]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);

@@ -107,7 +107,8 @@ fn difference(case: &Path) -> Option<String> {
 fn read_case(path: &Path) -> RunSnapshot {
     let text = std::fs::read_to_string(path).unwrap();
     let mut documents = text.split("\n---\n").map(|document| {
-        serde_saphyr::from_str::<serde_json::Value>(document).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        serde_saphyr::from_str::<serde_json::Value>(document)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     });
     let observed: Observed = typed(documents.next().unwrap(), path);
     let (mut catalog, mut run, mut nodes, mut policies) = (None, None, Vec::new(), Vec::new());
@@ -137,9 +138,7 @@ fn read_case(path: &Path) -> RunSnapshot {
         remembered: observed
             .last_crawled_at
             .into_iter()
-            .map(|(name, at)| {
-                (NodeName::from(name), NodeObservation { last_crawled_at: Some(at), failures_in_row: 0 })
-            })
+            .map(|(name, at)| (NodeName::from(name), NodeObservation { last_crawled_at: Some(at), failures_in_row: 0 }))
             .collect(),
         queue: observed.queue.map(|queue| QueueObservation {
             ledger: queue.ledger,
@@ -173,17 +172,26 @@ fn equal_runs_share_tokens_equally() {
 
 #[test]
 fn tokens_follow_weights() {
-    assert_eq!(shares(8, vec![demand("heavy", 9, 3, 0), demand("light", 9, 1, 0)]), [("heavy".into(), 6), ("light".into(), 2)]);
+    assert_eq!(
+        shares(8, vec![demand("heavy", 9, 3, 0), demand("light", 9, 1, 0)]),
+        [("heavy".into(), 6), ("light".into(), 2)]
+    );
 }
 
 #[test]
 fn nobody_gets_more_than_it_wants_and_nothing_is_left_idle() {
-    assert_eq!(shares(10, vec![demand("big", 20, 1, 0), demand("small", 2, 1, 0)]), [("big".into(), 8), ("small".into(), 2)]);
+    assert_eq!(
+        shares(10, vec![demand("big", 20, 1, 0), demand("small", 2, 1, 0)]),
+        [("big".into(), 8), ("small".into(), 2)]
+    );
 }
 
 #[test]
 fn higher_priority_is_served_first() {
-    assert_eq!(shares(4, vec![demand("high", 3, 1, 5), demand("low", 9, 1, 0)]), [("high".into(), 3), ("low".into(), 1)]);
+    assert_eq!(
+        shares(4, vec![demand("high", 3, 1, 5), demand("low", 9, 1, 0)]),
+        [("high".into(), 3), ("low".into(), 1)]
+    );
 }
 
 #[test]
