@@ -21,7 +21,7 @@ pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> Strin
     }
     let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
-    writeln!(text, "{}", table(&rows)).unwrap_or_default();
+    writeln!(text, "{}", table(&rows).trim_fmt()).unwrap_or_default();
     if left_out > 0 {
         writeln!(text, "… and {left_out} more nodes; all are in {REPORT_FILE}").unwrap_or_default();
     }
@@ -87,6 +87,9 @@ fn table(nodes: &[&NodeReport]) -> Table {
             if colours { state.fg(colour_of(node.state)) } else { state },
         ]);
     }
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 2));
+    });
     for column in [2, 3] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);

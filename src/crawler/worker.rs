@@ -128,7 +128,7 @@ impl Shift<'_> {
 
     fn start(&mut self, leased: Leased) {
         let (lease, section) = (leased.lease, leased.task.section.clone());
-        let span = tracing::debug_span!("task", run = %self.holder.run, node = %section.node, task = %leased.task.id);
+        let span = tracing::error_span!("task", run = %self.holder.run, node = %section.node, task = %leased.task.id);
         let run = run_task(self.crawler.context.clone(), self.traversals.clone(), self.holder.clone(), leased);
         let handle = self.tasks.spawn(run.instrument(span));
         self.leases.insert(handle.id(), (lease, section));

@@ -14,7 +14,17 @@ use super::{GeneratedFile, Output, with_whole_numbers};
 pub fn reference(command: &Command) -> Output {
     let mut files: Vec<GeneratedFile> = crate::api::crd::crds().iter().map(kind_page).collect();
     files.push(cli_page(command));
+    files.push(environment_page());
     Output { target: "docs", directory: "docs/reference", files }
+}
+
+fn environment_page() -> GeneratedFile {
+    let mut page = Page::new("Environment variables");
+    page.add(format_args!("An option on the command line overrules its variable. No other variable is read: not even `http_proxy`.\n\n| variable | meaning |\n|---|---|\n"));
+    for (name, meaning) in crate::config::DOCUMENTED {
+        page.add(format_args!("| `{name}` | {} |\n", in_table(meaning)));
+    }
+    GeneratedFile { name: "environment.md".to_owned(), content: page.0 }
 }
 
 fn kind_page(crd: &CustomResourceDefinition) -> GeneratedFile {

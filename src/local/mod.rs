@@ -64,14 +64,6 @@ pub enum LocalError {
         /// Why.
         source: std::io::Error,
     },
-    /// The report could not be written.
-    #[error("can't write {path}: {source}")]
-    Report {
-        /// Where.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
 }
 
 impl LocalError {
@@ -79,7 +71,7 @@ impl LocalError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Output(_) | Self::UnreadableInput { .. } | Self::ReadReport { .. } => true,
-            Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) | Self::Report { .. } => false,
+            Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) => false,
         }
     }
 }

@@ -164,7 +164,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         // Records first, then the report, then the end of the run: a crash in between is healed by resuming the run,
         // which has nothing left to fetch.
         let published = export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
-        write_report(&options.dir, &report_json)?;
+        export::publish_text(&options.dir, REPORT_FILE, &format!("{report_json}\n"))?;
         store.finish_run(&state.run, &report_json).await?;
         store.compact().await?;
         Some(published.path)
@@ -293,18 +293,6 @@ fn parse_approval(word: &str) -> Option<(SectionKey, u64)> {
 
 fn is_stopping(plan: &ExecutionPlan) -> bool {
     plan.steps.contains(&Step::StopCrawlers)
-}
-
-fn write_report(dir: &Path, json: &str) -> Result<(), LocalError> {
-    let path = dir.join(REPORT_FILE);
-    let written = tempfile::NamedTempFile::new_in(dir).and_then(|mut file| {
-        std::io::Write::write_all(&mut file, json.as_bytes())?;
-        std::io::Write::write_all(&mut file, b"\n")?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        Ok(())
-    });
-    written.map_err(|source| LocalError::Report { path: path.display().to_string(), source })
 }
 
 /// The report of the last finished run in a directory, if there is one.

@@ -1,9 +1,10 @@
 //! Putting the records where people find them: the whole file, or the old one.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use tempfile::NamedTempFile;
 
 use super::{ExportError, ExportSummary, Format, export};
@@ -23,7 +24,7 @@ pub struct Published {
 
 /// Writes all records to `dir/records.<ext>` in one step: a reader sees the old file or the new one, also after a crash.
 ///
-/// The caller holds the store of `dir` locked: what an earlier, killed process left half-written is removed.
+/// Files of the other formats are removed: they would be of another run. The caller holds the store of `dir` locked: what an earlier, killed process left half-written is removed.
 pub async fn publish(
     store: &dyn Store,
     catalog: &CatalogName,
@@ -31,19 +32,44 @@ pub async fn publish(
     dir: &Path,
 ) -> Result<Published, ExportError> {
     let path = dir.join(format.file_name());
-    let prefix = format!(".{}.", format.file_name());
-    remove_leftovers(dir, &prefix);
-    let mut file = create_temporary(dir, &prefix).map_err(|source| failed("create", &path, source))?;
+    let mut file = begin(dir, &format.file_name())?;
     let summary = export(store, catalog, &RecordFilter::default(), format, file.as_file_mut()).await.map_err(
         |error| match error {
             ExportError::Output(source) => failed("write", &path, source),
             other => other,
         },
     )?;
-    file.as_file().sync_all().map_err(|source| failed("write", &path, source))?;
-    file.persist(&path).map_err(|failure| failed("replace", &path, failure.error))?;
-    sync_directory(dir).map_err(|source| failed("replace", &path, source))?;
+    finish(file, dir, &path)?;
+    remove_other_formats(dir, format);
     Ok(Published { path, summary })
+}
+
+/// Writes a text to `dir/name` in one step, as [`publish`] does.
+pub(in crate::local) fn publish_text(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ExportError> {
+    let path = dir.join(name);
+    let mut file = begin(dir, name)?;
+    file.write_all(text.as_bytes()).map_err(|source| failed("write", &path, source))?;
+    finish(file, dir, &path)?;
+    Ok(path)
+}
+
+fn begin(dir: &Path, name: &str) -> Result<NamedTempFile, ExportError> {
+    let prefix = format!(".{name}.");
+    remove_leftovers(dir, &prefix);
+    create_temporary(dir, &prefix).map_err(|source| failed("create", &dir.join(name), source))
+}
+
+fn finish(file: NamedTempFile, dir: &Path, path: &Path) -> Result<(), ExportError> {
+    file.as_file().sync_all().map_err(|source| failed("write", path, source))?;
+    file.persist(path).map_err(|failure| failed("replace", path, failure.error))?;
+    sync_directory(dir).map_err(|source| failed("replace", path, source))
+}
+
+/// The records of an earlier run in another format would pass for this run's.
+fn remove_other_formats(dir: &Path, format: Format) {
+    for other in Format::value_variants().iter().filter(|other| **other != format) {
+        drop(std::fs::remove_file(dir.join(other.file_name())));
+    }
 }
 
 /// A file that removes itself unless it is persisted, readable by whom the umask allows.
