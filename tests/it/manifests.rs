@@ -289,6 +289,20 @@ fn a_secret_from_a_directory_satisfies_a_reference() {
 }
 
 #[test]
+fn the_examples_of_the_documentation_are_valid_together() {
+    let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/spec");
+    let mut inputs = Vec::new();
+    for kind in ["catalog", "catalognode", "crawlrun", "throttlepolicy"] {
+        let page = std::fs::read_to_string(spec.join(kind).with_extension("md")).unwrap();
+        for block in page.split("```yaml\n").skip(1) {
+            let text = block.split("```").next().unwrap().to_owned();
+            inputs.push(Input::Text { name: format!("{kind}.md"), text });
+        }
+    }
+    assert_eq!((inputs.len(), render_text(&validate(&load(&inputs), &SecretSources::default()))), (4, String::new()));
+}
+
+#[test]
 fn findings_as_json_name_every_part() {
     let findings = validate(&load(&[input(&node("  endpoint: a.example\n"))]), &SecretSources::default());
     assert_eq!(
