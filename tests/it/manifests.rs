@@ -130,10 +130,10 @@ const FAULTS: &[(&str, &str)] = &[
 fn every_fault_is_one_sentence_with_its_place_and_what_would_be_right() {
     let mut golden = String::new();
     for (replaced, by) in FAULTS {
-        golden += &format!("{replaced} → {by}").replace('\n', "⏎");
+        golden += &[*replaced, " → ", *by].concat().replace('\n', "⏎");
         golden.push('\n');
         for sentence in sentences_with(replaced, by) {
-            golden += &format!("    {sentence}\n");
+            golden.extend(["    ", &sentence, "\n"]);
         }
     }
     insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
