@@ -3,4 +3,5 @@
 pub mod finding;
 pub mod manifests;
 pub mod secrets;
+mod suggest;
 pub mod validate;

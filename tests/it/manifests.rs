@@ -158,6 +158,14 @@ fn faults_of_different_objects_are_all_reported_in_the_order_of_lines() {
 }
 
 #[test]
+fn a_rule_about_the_whole_is_reported_beside_a_fault_of_one_field() {
+    let found =
+        sentences_with("catalogNodeNames: [acme]", "catalogNodeNames: [acme]\n  catalogNodeSelector: {}\n  tokens: 0");
+    let fields: Vec<&str> = found.iter().map(|sentence| sentence.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(fields, ["CrawlRun/now spec", "CrawlRun/now spec.tokens"]);
+}
+
+#[test]
 fn no_manifest_at_all_is_said() {
     assert_eq!(sentences("# nothing\n"), ["my.yaml: holds no manifest; write one, or let trawler init URL write it"]);
 }

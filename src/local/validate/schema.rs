@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::suggest::closest;
+use crate::local::suggest::closest;
 
 /// More faults of one object help nobody.
 const MAX_FAULTS: usize = 100;
