@@ -100,8 +100,11 @@ fn metadata_findings(object: &Object, value: &Value) -> Vec<Finding> {
             None => {}
             Some(Value::Object(entries)) => {
                 for (key, value) in entries.iter().filter(|(_, value)| !value.is_string()).take(20) {
-                    let fix = format!("write it in quotes: \"{value}\"");
-                    findings.push(object.finding(&join(&path, key), format!("{value} is not a text"), fix));
+                    findings.push(object.finding(
+                        &join(&path, key),
+                        format!("{value} is not a text"),
+                        "write it in quotes",
+                    ));
                 }
             }
             Some(_) => findings.push(object.finding(&path, "is not a map", "write key: value on the lines below")),
