@@ -87,7 +87,7 @@ pub struct CatalogNodeSpec {
             "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",
             "endpoint must be an absolute http or https URL; write one like https://portal.example/catalog"
         ),
-        rule("!self.matches('^[^/]*//[^/]*@')", "endpoint must not hold a user name or password; put them into a Secret and name it in credentialRef"),
+        rule("self.split('/').size() < 3 || !self.split('/')[2].contains('@')", "endpoint must not hold a user name or password; put them into a Secret and name it in credentialRef"),
         rule("!self.contains('#')", "endpoint must not have a fragment; remove the part from #"),
     ]))]
     pub endpoint: String,

@@ -73,3 +73,13 @@ pub mod accepted {
     /// False: an older policy, or one of the same age that comes first by name, has the target.
     pub const CONFLICTED: &str = "Conflicted";
 }
+
+/// Reasons of the conditions that are there only while true.
+pub mod abnormal {
+    /// [`FROZEN`](super::FROZEN): `spec.suspend` is set.
+    pub const SUSPENDED: &str = "Suspended";
+    /// [`QUEUE_LOST`](super::QUEUE_LOST): what the store says is incomplete is queued again.
+    pub const RESEEDING: &str = "Reseeding";
+    /// [`DELETION_HELD`](super::DELETION_HELD): a sweep would delete more than `deletion.maxPercent` of a section.
+    pub const MAX_PERCENT_EXCEEDED: &str = "MaxPercentExceeded";
+}

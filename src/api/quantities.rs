@@ -297,3 +297,54 @@ impl de::Visitor<'_> for NumberOrSize {
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(text: &str) -> Option<u128> {
+        text.parse::<KubeDuration>().ok().map(|duration| duration.get().as_millis())
+    }
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        let read = ["1m30s", "168h", "500ms", "1.5h", "0s", "0.25s"].map(millis);
+        assert_eq!(read, [Some(90_000), Some(604_800_000), Some(500), Some(5_400_000), Some(0), Some(250)]);
+    }
+
+    #[test]
+    fn what_is_not_a_duration_is_refused_however_large() {
+        for text in
+            ["", "5", "h", "-1s", "+1s", "1d", "1 s", "1..5s", ".s", "1e300h", "99999999999999999999h", "9999999999h"]
+        {
+            assert_eq!(millis(text), None, "{text}");
+        }
+        let error = "six hours".parse::<KubeDuration>().unwrap_err();
+        assert_eq!(error.to_string(), "\"six hours\" is not a duration; write one like 30s, 1m30s or 168h");
+    }
+
+    #[test]
+    fn byte_sizes_are_read_as_kubernetes_writes_them() {
+        let read =
+            ["64Mi", "1Gi", "500M", "7", "1k", "1Ti"].map(|text| text.parse::<ByteSize>().ok().map(ByteSize::get));
+        assert_eq!(read, [Some(64 << 20), Some(1 << 30), Some(500_000_000), Some(7), Some(1000), Some(1 << 40)]);
+        for text in ["", "Mi", "-1", "1.5Gi", "1GB", "1 Gi", "99999999999999999999", "99999999999Ti"] {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read_back(millis in 0..i64::MAX as u64 / 1_000_000, bytes: u64) {
+            let duration = KubeDuration::from(Duration::from_millis(millis));
+            assert_eq!(duration.to_string().parse(), Ok(duration));
+            let size = ByteSize::from_bytes(bytes);
+            assert_eq!(size.to_string().parse(), Ok(size));
+        }
+
+        #[test]
+        fn no_text_makes_a_quantity_panic(text in "[0-9.hmsKMGTi+-]{0,40}") {
+            let (_, _) = (text.parse::<KubeDuration>(), text.parse::<ByteSize>());
+        }
+    }
+}

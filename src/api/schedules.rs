@@ -39,3 +39,24 @@ pub fn parse_cron(cron: &str) -> Result<Cron, ScheduleError> {
 pub fn parse_time_zone(name: &str) -> Result<TimeZone, ScheduleError> {
     TimeZone::get(name).map_err(|_| ScheduleError::NotATimeZone(name.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_fields_and_macros_are_cron_expressions_and_seconds_are_not() {
+        let valid =
+            ["0 2 * * *", "*/5 1-3 1,15 JAN MON", "@daily", "  17 * * * * "].map(|cron| parse_cron(cron).is_ok());
+        assert_eq!(valid, [true; 4]);
+        let invalid =
+            ["", "* * * *", "0 0 2 * * *", "61 * * * *", "@never", "a b c d e"].map(|cron| parse_cron(cron).is_ok());
+        assert_eq!(invalid, [false; 6]);
+    }
+
+    #[test]
+    fn time_zones_are_known_without_the_systems_database() {
+        let known = ["UTC", "Europe/Berlin", "Mars/Base", ""].map(|name| parse_time_zone(name).is_ok());
+        assert_eq!(known, [true, true, false, false]);
+    }
+}

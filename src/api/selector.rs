@@ -72,3 +72,46 @@ impl LabelExpression {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn selects(operator: LabelOperator, values: &[&str], of: &[(&str, &str)]) -> bool {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        let expression = LabelExpression { key: "a".to_owned(), operator, values };
+        LabelSelector { match_expressions: vec![expression], ..LabelSelector::default() }.matches(&labels(of))
+    }
+
+    #[test]
+    fn an_empty_selector_selects_everything() {
+        assert!(LabelSelector::default().matches(&BTreeMap::new()));
+    }
+
+    #[test]
+    fn every_label_must_match() {
+        let selector = LabelSelector { match_labels: labels(&[("a", "1"), ("b", "2")]), ..LabelSelector::default() };
+        assert!(selector.matches(&labels(&[("a", "1"), ("b", "2"), ("c", "3")])));
+        assert!(!selector.matches(&labels(&[("a", "1"), ("b", "3")])));
+    }
+
+    #[test]
+    fn operators_mean_what_they_mean_on_kubernetes() {
+        use LabelOperator::{DoesNotExist, Exists, In, NotIn};
+        let (one, none): (&[_], &[_]) = (&[("a", "1")], &[]);
+        assert_eq!(
+            [selects(In, &["1"], one), selects(In, &["2"], one), selects(In, &["1"], none)],
+            [true, false, false]
+        );
+        assert_eq!(
+            [selects(NotIn, &["1"], one), selects(NotIn, &["2"], one), selects(NotIn, &["1"], none)],
+            [false, true, true]
+        );
+        assert_eq!([selects(Exists, &[], one), selects(Exists, &[], none)], [true, false]);
+        assert_eq!([selects(DoesNotExist, &[], one), selects(DoesNotExist, &[], none)], [false, true]);
+    }
+}

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use url::Url;
 
-use super::manifests::{ManifestSet, SecretManifest};
+use super::manifests::{ManifestSet, SecretManifest, is_object_name};
 use crate::api::names::{ALLOWED_ORIGINS_ANNOTATION, CREDENTIAL_LABEL};
 use crate::crawler::credential::{Credential, Secret};
 
@@ -74,7 +74,9 @@ impl SecretSources {
 
     /// The credential of this name, if it may be sent to this endpoint.
     pub fn resolve(&self, name: &str, endpoint: &Url, manifests: &ManifestSet) -> Result<Credential, SecretError> {
-        if let Some(directory) = &self.directory {
+        // A name such as `../other` would lead out of the directory.
+        let directory = self.directory.as_ref().filter(|_| is_object_name(name));
+        if let Some(directory) = directory {
             let values = values_from_directory(&directory.join(name))?;
             if !values.is_empty() {
                 return credential_from(name, &values);
@@ -235,11 +237,12 @@ pub(crate) fn credential_from(name: &str, values: &BTreeMap<String, Secret>) -> 
             }
         },
         [CLIENT_ID] => {
-            let token_url = Url::parse(&text(TOKEN_URL)?).ok().filter(Url::has_host);
+            let token_url = Url::parse(&text(TOKEN_URL)?).ok();
+            let token_url = token_url.filter(|url| matches!(url.scheme(), "http" | "https"));
             Ok(Credential::OAuth2ClientCredentials {
                 client_id: text(CLIENT_ID)?,
                 client_secret: secret(CLIENT_SECRET)?,
-                token_url: token_url.ok_or_else(|| bad(TOKEN_URL, "an absolute URL"))?,
+                token_url: token_url.ok_or_else(|| bad(TOKEN_URL, "an http or https URL"))?,
                 scope: optional(SCOPE).map(|scope| scope.expose().to_owned()),
                 audience: optional(AUDIENCE).map(|audience| audience.expose().to_owned()),
             })
@@ -358,7 +361,7 @@ mod tests {
                 "Secret \"acme\" has no value for password; add the key password",
                 "token of Secret \"acme\" is not one line; correct the value",
                 "header of Secret \"acme\" is not the name of a header; correct the value",
-                "tokenUrl of Secret \"acme\" is not an absolute URL; correct the value",
+                "tokenUrl of Secret \"acme\" is not an http or https URL; correct the value",
             ]
         );
     }
@@ -387,6 +390,21 @@ mod tests {
         assert_eq!(resolve(SecretSources::new(path, environment())), Ok(bearer("from-directory")));
         assert_eq!(resolve(SecretSources::new(None, environment())), Ok(bearer("from-environment")));
         assert_eq!(resolve(SecretSources::new(None, [])), Ok(bearer("canary")));
+    }
+
+    #[test]
+    fn a_name_can_not_lead_out_of_the_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["trusted", "other"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+            std::fs::write(directory.path().join(name).join("token"), "canary").unwrap();
+        }
+        let sources = SecretSources::new(Some(directory.path().join("trusted")), []);
+        let absolute = directory.path().join("other").display().to_string();
+        for name in ["../other", ".", absolute.as_str()] {
+            let resolved = sources.resolve(name, &endpoint(), &ManifestSet::default());
+            assert_eq!(resolved, Err(SecretError::NotFound { name: name.to_owned() }), "{name}");
+        }
     }
 
     #[test]

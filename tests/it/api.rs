@@ -1,4 +1,5 @@
 //! The four kinds: what their definitions promise to the API server and to people.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
 use std::collections::BTreeSet;
 
@@ -120,7 +121,7 @@ fn the_protocol_is_a_column_of_catalog_nodes() {
 }
 
 /// What the API server stores for an object, and what our types make of the object as it was written.
-fn defaulted<T: Serialize + DeserializeOwned>(kind: &str, spec: Value) -> (Value, Value) {
+fn defaulted<T: Serialize + DeserializeOwned>(kind: &str, spec: &Value) -> (Value, Value) {
     let schema = schema_of(kind);
     let object = json!({"apiVersion": "trawler.dev/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
     let stored = kube::core::cel::apply_defaults(&schema, &object);
@@ -131,29 +132,29 @@ fn defaulted<T: Serialize + DeserializeOwned>(kind: &str, spec: Value) -> (Value
 #[test]
 fn a_field_left_out_means_the_same_on_a_cluster_and_on_a_laptop() {
     let cases = [
-        defaulted::<CatalogNode>("CatalogNode", json!({"endpoint": "https://a.example"})),
+        defaulted::<CatalogNode>("CatalogNode", &json!({"endpoint": "https://a.example"})),
         defaulted::<CatalogNode>(
             "CatalogNode",
-            json!({"endpoint": "https://a.example", "dsp": {"nested": {}}, "ckan": {}, "dcat": {}, "limits": {}}),
+            &json!({"endpoint": "https://a.example", "dsp": {"nested": {}}, "ckan": {}, "dcat": {}, "limits": {}}),
         ),
-        defaulted::<Catalog>("Catalog", json!({"catalogNodeSelector": {}})),
+        defaulted::<Catalog>("Catalog", &json!({"catalogNodeSelector": {}})),
         defaulted::<Catalog>(
             "Catalog",
-            json!({
+            &json!({
                 "catalogNodeSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
                 "schedules": [{"name": "a", "cron": "@daily"}], "deletion": {}, "history": {},
                 "runTemplate": {"spec": {"retries": {}, "crawler": {}}},
             }),
         ),
-        defaulted::<CrawlRun>("CrawlRun", json!({"catalogRef": {"name": "a"}})),
+        defaulted::<CrawlRun>("CrawlRun", &json!({"catalogRef": {"name": "a"}})),
         defaulted::<CrawlRun>(
             "CrawlRun",
-            json!({"catalogRef": {"name": "a"}, "retries": {}, "crawler": {"resources": {}}}),
+            &json!({"catalogRef": {"name": "a"}, "retries": {}, "crawler": {"resources": {}}}),
         ),
-        defaulted::<ThrottlePolicy>("ThrottlePolicy", json!({})),
+        defaulted::<ThrottlePolicy>("ThrottlePolicy", &json!({})),
         defaulted::<ThrottlePolicy>(
             "ThrottlePolicy",
-            json!({"adaptive": {}, "allowedHours": [{"start": "01:00", "end": "02:00"}],
+            &json!({"adaptive": {}, "allowedHours": [{"start": "01:00", "end": "02:00"}],
                 "limits": [{"unit": "Bytes", "amount": 5, "period": "1s"}]}),
         ),
     ];

@@ -130,10 +130,10 @@ const FAULTS: &[(&str, &str)] = &[
 fn every_fault_is_one_sentence_with_its_place_and_what_would_be_right() {
     let mut golden = String::new();
     for (replaced, by) in FAULTS {
-        golden += &format!("{replaced} → {by}").replace('\n', "⏎");
+        golden += &[*replaced, " → ", *by].concat().replace('\n', "⏎");
         golden.push('\n');
         for sentence in sentences_with(replaced, by) {
-            golden += &format!("    {sentence}\n");
+            golden.extend(["    ", &sentence, "\n"]);
         }
     }
     insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -155,6 +155,14 @@ fn faults_of_different_objects_are_all_reported_in_the_order_of_lines() {
             "my.yaml:24: ThrottlePolicy/gentle spec.limits[0].amount",
         ]
     );
+}
+
+#[test]
+fn a_rule_about_the_whole_is_reported_beside_a_fault_of_one_field() {
+    let found =
+        sentences_with("catalogNodeNames: [acme]", "catalogNodeNames: [acme]\n  catalogNodeSelector: {}\n  tokens: 0");
+    let fields: Vec<&str> = found.iter().map(|sentence| sentence.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(fields, ["CrawlRun/now spec", "CrawlRun/now spec.tokens"]);
 }
 
 #[test]
@@ -286,6 +294,20 @@ fn a_secret_from_a_directory_satisfies_a_reference() {
         found.contains("/acme-token/token can't be read: stream did not contain valid UTF-8; make it readable for you"),
         "{found}"
     );
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_valid_together() {
+    let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/spec");
+    let mut inputs = Vec::new();
+    for kind in ["catalog", "catalognode", "crawlrun", "throttlepolicy"] {
+        let page = std::fs::read_to_string(spec.join(kind).with_extension("md")).unwrap();
+        for block in page.split("```yaml\n").skip(1) {
+            let text = block.split("```").next().unwrap().to_owned();
+            inputs.push(Input::Text { name: format!("{kind}.md"), text });
+        }
+    }
+    assert_eq!((inputs.len(), render_text(&validate(&load(&inputs), &SecretSources::default()))), (4, String::new()));
 }
 
 #[test]

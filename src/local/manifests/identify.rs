@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::node::{Content, Node};
 use super::{Finding, Object, Severity};
 use crate::api::names::API_VERSION;
-use crate::local::validate::suggest::closest;
+use crate::local::suggest::closest;
 
 /// A kind of object that manifests may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::finding::{Finding, Severity};
 pub use identify::Kind;
+pub(crate) use identify::is_object_name;
 use node::Content;
 pub(crate) use node::Node;
 pub use set::{ConfigMapManifest, Located, ManifestSet, SecretManifest};

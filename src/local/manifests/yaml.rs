@@ -295,11 +295,8 @@ mod tests {
     #[test]
     fn aliases_are_expanded_within_a_budget() {
         assert_eq!(values("a: &x [1]\nb: *x\n"), [json!({"a": [1], "b": [1]})]);
-        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
-        for i in 1..12 {
-            let list = vec![format!("*a{}", i - 1); 10].join(",");
-            bomb.push_str(&format!("a{i}: &a{i} [{list}]\n"));
-        }
+        let level = |i: usize| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(","));
+        let bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned() + &(1..12).map(level).collect::<String>();
         assert_eq!(only_fault(&bomb).problem, "has aliases that expand to more than 1 MiB");
     }
 

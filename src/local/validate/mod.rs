@@ -3,7 +3,7 @@
 mod references;
 mod rules;
 mod schema;
-pub(crate) mod suggest;
+
 mod throttles;
 mod values;
 

@@ -10,6 +10,7 @@ use crate::api::names::{ALLOWED_ORIGINS_ANNOTATION, CA_KEY};
 use crate::local::finding::Finding;
 use crate::local::manifests::{Kind, ManifestSet, Manifests, Object};
 use crate::local::secrets::{SecretError, SecretSources};
+use crate::local::suggest::closest;
 
 pub(super) fn check(manifests: &Manifests, set: &ManifestSet, secrets: &SecretSources) -> Vec<Finding> {
     let index = Index::new(manifests);
@@ -72,7 +73,7 @@ impl<'m> Index<'m> {
     fn near(&self, kind: Kind, name: &str) -> String {
         let names: Vec<&str> =
             self.objects.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name).take(1000).collect();
-        super::suggest::closest(name, &names).map(|near| format!(" to {near}")).unwrap_or_default()
+        closest(name, &names).map(|near| format!(" to {near}")).unwrap_or_default()
     }
 
     /// A finding if the selector selects no node (of those that `within` selects, if given).

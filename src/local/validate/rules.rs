@@ -85,11 +85,10 @@ fn rule_finding(object: &Object, path: &str, message: &str) -> Finding {
     object.finding(path.trim_start_matches('.'), problem, fix)
 }
 
+/// Whether the second is about the field of the first, or about something inside it.
 fn overlaps(known: &Finding, finding: &Finding) -> bool {
-    match (&known.field, &finding.field) {
-        (Some(known), Some(field)) => field.starts_with(known.as_str()) || known.starts_with(field.as_str()),
-        _ => false,
-    }
+    let rest = finding.field.as_deref().unwrap_or_default().strip_prefix(known.field.as_deref().unwrap_or_default());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Labels and annotations must be texts; the name was looked at before.
@@ -101,8 +100,11 @@ fn metadata_findings(object: &Object, value: &Value) -> Vec<Finding> {
             None => {}
             Some(Value::Object(entries)) => {
                 for (key, value) in entries.iter().filter(|(_, value)| !value.is_string()).take(20) {
-                    let fix = format!("write it in quotes: \"{value}\"");
-                    findings.push(object.finding(&join(&path, key), format!("{value} is not a text"), fix));
+                    findings.push(object.finding(
+                        &join(&path, key),
+                        format!("{value} is not a text"),
+                        "write it in quotes",
+                    ));
                 }
             }
             Some(_) => findings.push(object.finding(&path, "is not a map", "write key: value on the lines below")),

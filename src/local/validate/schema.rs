@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::suggest::closest;
+use crate::local::suggest::closest;
 
 /// More faults of one object help nobody.
 const MAX_FAULTS: usize = 100;
@@ -185,7 +185,9 @@ fn type_fix(schema: &JSONSchemaProps, value: &Value) -> String {
         return pattern_words(pattern).1.to_owned();
     }
     match (schema.type_.as_deref(), value) {
-        (Some("string"), Value::Number(_) | Value::Bool(_)) => format!("write it in quotes: \"{value}\""),
+        (Some("string"), Value::Number(_)) => format!("write it in quotes: \"{value}\""),
+        // It may have been written as yes, on or True.
+        (Some("string"), Value::Bool(_)) => "write it in quotes".to_owned(),
         (Some("string"), _) => "write a text".to_owned(),
         (Some("boolean"), _) => "write true or false, without quotes".to_owned(),
         (Some("integer"), Value::String(text)) if text.parse::<i64>().is_ok() => format!("write {text} without quotes"),
