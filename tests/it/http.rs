@@ -469,6 +469,7 @@ async fn an_issuer_that_gives_no_token_is_named() {
             fetch(&client(loopback()), &get(server.url("/")), &access.access(server.origin())).await.unwrap_err();
         assert_eq!((error.reason(), error.outcome()), (reason, outcome), "{error}");
         assert!(error.to_string().starts_with(access.server.url("/token").as_str()), "{error}");
+        assert_eq!(error.origin, access.server.origin());
     }
     assert_eq!(server.asked(), Vec::<String>::new());
 }
