@@ -114,6 +114,21 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
+async fn connections_are_kept_for_a_bounded_number_of_origins() {
+    let servers = [
+        HttpServer::start(|_| Reply::ok("x")).await,
+        HttpServer::start(|_| Reply::ok("x")).await,
+        HttpServer::start(|_| Reply::ok("x")).await,
+    ];
+    let client = client(trawler::crawler::http::HttpConfig { max_idle_origins: 2, ..loopback() });
+    for server in [0, 1, 0, 1, 2, 0, 2] {
+        fetch(&client, &get(servers[server].url("/")), &NodeAccess::default()).await.unwrap();
+    }
+    let connections = |server: &HttpServer| server.seen().iter().map(|seen| seen.connection).collect::<Vec<_>>();
+    assert_eq!(servers.each_ref().map(connections), [vec![0, 0, 1], vec![0, 0], vec![0, 0]]);
+}
+
+#[tokio::test]
 async fn redirects_are_followed_and_each_takes_a_permit() {
     let server = HttpServer::start(|seen| match seen.target.as_str() {
         "/a" => Reply::redirect(301, "/b"),
@@ -469,6 +484,7 @@ async fn an_issuer_that_gives_no_token_is_named() {
             fetch(&client(loopback()), &get(server.url("/")), &access.access(server.origin())).await.unwrap_err();
         assert_eq!((error.reason(), error.outcome()), (reason, outcome), "{error}");
         assert!(error.to_string().starts_with(access.server.url("/token").as_str()), "{error}");
+        assert_eq!(error.origin, access.server.origin());
     }
     assert_eq!(server.asked(), Vec::<String>::new());
 }

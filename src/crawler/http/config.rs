@@ -38,6 +38,9 @@ pub struct HttpConfig {
     pub max_retry_after: Duration,
     /// Unused connections kept for each origin. Default: 4.
     pub max_idle_connections: usize,
+    /// Origins that unused connections are kept for; beyond, connections are closed and opened again when needed.
+    /// Default: 256.
+    pub max_idle_origins: usize,
     /// How long an unused connection is kept. Default: 15 s.
     pub idle_connection_timeout: Duration,
 }
@@ -57,6 +60,7 @@ impl Default for HttpConfig {
             max_redirects: 5,
             max_retry_after: Duration::from_hours(1),
             max_idle_connections: 4,
+            max_idle_origins: 256,
             idle_connection_timeout: Duration::from_secs(15),
         }
     }

@@ -9,7 +9,8 @@ use url::Url;
 
 use super::guard::Refusal;
 use crate::outcome::Outcome;
-use crate::protocol::Response;
+use crate::protocol::{Response, origin_of};
+use crate::task::OriginKey;
 
 /// What an exchange has cost so far; failures cost too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Spent {
 pub struct FetchError {
     /// The URL that failed, without user info, query values and fragment.
     pub url: String,
+    /// Its origin: whom a pushback is about. Not always the task's, for redirects and token fetches lead elsewhere.
+    pub origin: OriginKey,
     /// What happened.
     pub failure: Failure,
     /// What was spent until then.
@@ -270,7 +273,7 @@ impl FetchError {
 
 impl Failure {
     pub(super) fn at(self, url: &Url, spent: Spent) -> FetchError {
-        FetchError { url: shown_url(url), failure: self, spent }
+        FetchError { url: shown_url(url), origin: origin_of(url), failure: self, spent }
     }
 
     fn outcome(&self) -> Outcome {

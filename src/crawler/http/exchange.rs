@@ -118,7 +118,7 @@ impl<'a> Exchange<'a> {
         }
         let deadline = self.deadline();
         let outgoing = Outgoing {
-            client: self.client.clients.with(self.access.ca_pem.as_deref(), identity)?,
+            client: self.client.clients.with(&origin, self.access.ca_pem.as_deref(), identity)?,
             method: self.method,
             url: self.asked.clone(),
             headers,
@@ -222,10 +222,11 @@ impl<'a> Exchange<'a> {
 
     async fn fetch_token(&mut self, request: TokenRequest<'_>) -> Result<oauth::Token, Failure> {
         self.client.guard.check_url(request.token_url).map_err(Failure::Refused)?;
-        self.gate.permit(&origin_of(request.token_url)).await.map_err(Failure::Gate)?;
+        let origin = origin_of(request.token_url);
+        self.gate.permit(&origin).await.map_err(Failure::Gate)?;
         let deadline = self.deadline();
         let outgoing = Outgoing {
-            client: self.client.clients.with(self.access.ca_pem.as_deref(), None)?,
+            client: self.client.clients.with(&origin, self.access.ca_pem.as_deref(), None)?,
             method: Method::Post,
             url: request.token_url.clone(),
             headers: request.headers()?,

@@ -110,7 +110,8 @@ impl HttpClient {
                 None => builder.build(),
             }
         };
-        let clients = Clients::new(Box::new(build)).map_err(|failure| HttpError::Setup { why: failure.to_string() })?;
+        let clients = Clients::new(Box::new(build), config.max_idle_origins)
+            .map_err(|failure| HttpError::Setup { why: failure.to_string() })?;
         Ok(Self { config, guard, clock, clients, tokens: Tokens::default() })
     }
 
