@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::engine::read::{self, Found};
-use super::engine::rows::Place;
+use super::engine::rows::{Entry, Place};
 use super::engine::{Read, Table, Visit, Write, close, commit, runs};
 use super::{
     Change, CloseTraversal, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart, RunState,
@@ -105,6 +105,19 @@ impl Write for MemoryTables<'_> {
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.state.tables[table as usize].insert(key.to_vec(), value.to_vec());
         Ok(())
+    }
+
+    fn update(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        change: impl FnOnce(&[u8]) -> Option<[u8; Entry::BYTES]>,
+    ) -> Result<bool, StoreError> {
+        let Some(value) = self.state.tables[table as usize].get_mut(key) else { return Ok(false) };
+        if let Some(changed) = change(value) {
+            *value = changed.to_vec();
+        }
+        Ok(true)
     }
 
     fn remove(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError> {

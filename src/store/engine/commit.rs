@@ -5,6 +5,7 @@ use super::rows::{Entry, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::{add_tasks, under_way};
 use super::{Table, Write, keys, sections};
 use crate::finding::Rejected;
+use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
 use crate::store::{ChangeKind, Committed, Mode, Opened, RecordWrite, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{RunId, SectionKey, TaskKind};
@@ -124,10 +125,9 @@ impl Page<'_> {
         for record in &records {
             keys::write_in_section(&mut key, self.section.key, &record.id);
             let is_double = last.is_some_and(|last| last.id == record.id);
-            let known = if was_empty && !is_double { None } else { self.entry(tables, &key)? };
+            let (sighting, known) =
+                if was_empty && !is_double { (Sighting::Added, None) } else { self.sight(tables, &key, record.hash)? };
             last = Some(record);
-            let marks = known.as_ref().map(|entry| self.section.marks(entry));
-            let sighting = weigh(marks.as_ref(), self.number, record.hash);
             *match sighting {
                 Sighting::Added => &mut counts.added,
                 Sighting::Updated => &mut counts.updated,
@@ -146,6 +146,28 @@ impl Page<'_> {
         Ok(counts)
     }
 
+    /// Looks a record up, and marks it as seen if it is unchanged.
+    fn sight(
+        &self,
+        tables: &mut impl Write,
+        key: &[u8],
+        hash: ContentHash,
+    ) -> Result<(Sighting, Option<Entry>), StoreError> {
+        let mut known = None;
+        let mut sighting = Sighting::Added;
+        let is_known = tables.update(Table::Records, key, |value| {
+            known = Entry::decode(value);
+            let entry = known.as_ref()?;
+            sighting = weigh(Some(&self.section.marks(entry)), self.number, hash);
+            let marks = Marks { last_seen: self.number, ..entry.marks };
+            (sighting == Sighting::Unchanged).then(|| Entry { marks, ..*entry }.encode())
+        })?;
+        if is_known && known.is_none() {
+            return Err(tables.damaged("a record's entry can't be read"));
+        }
+        Ok((sighting, known))
+    }
+
     /// What the table shall say of a record; `None`: what it says already.
     fn next_entry(
         &mut self,
@@ -156,15 +178,12 @@ impl Page<'_> {
     ) -> Result<Option<Entry>, StoreError> {
         let number = self.number;
         let (first_seen, previous_hash, kind) = match (sighting, known) {
-            (Sighting::Repeated, _) => return Ok(None),
-            (Sighting::Unchanged, Some(known)) => {
-                return Ok(Some(Entry { marks: Marks { last_seen: number, ..known.marks }, ..known }));
-            }
+            (Sighting::Repeated | Sighting::Unchanged, _) => return Ok(None),
             (Sighting::Updated, Some(known)) => {
                 tables.release(known.place)?;
                 (known.marks.first_seen, Some(known.marks.hash), ChangeKind::Updated)
             }
-            (Sighting::Added | Sighting::Unchanged | Sighting::Updated, _) => (number, None, ChangeKind::Added),
+            (Sighting::Added | Sighting::Updated, _) => (number, None, ChangeKind::Added),
         };
         self.feed.push(kind, self.section.key, &record.id);
         Ok(Some(Entry {

@@ -15,7 +15,7 @@ mod sections;
 use std::ops::ControlFlow;
 
 use super::StoreError;
-use rows::Place;
+use rows::{Entry, Place};
 
 /// The tables. Keys are described in `keys`, values in `rows`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,15 @@ pub(super) trait Write: Read {
 
     /// Puts a value in the place of the one before.
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
+
+    /// Shows the value, and puts what `change` gives for it, if anything, in its place: one way through the table instead
+    /// of two. Returns whether there is a value.
+    fn update(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        change: impl FnOnce(&[u8]) -> Option<[u8; Entry::BYTES]>,
+    ) -> Result<bool, StoreError>;
 
     /// Removes an entry; returns whether there was one.
     fn remove(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError>;

@@ -1,10 +1,16 @@
 //! The index: the engine's tables in an embedded database.
 
+use std::fs::File;
+use std::io;
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::backends::FileBackend;
+use redb::{
+    Database, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
+};
 
 use super::super::StoreError;
 use super::super::engine::{Read, Table, Visit};
@@ -18,6 +24,46 @@ pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u
 
 /// Segments and what of them is live; see [`super::segments`].
 pub(super) const SEGMENTS: Definition = Definition::new("segments");
+
+/// The file of the index. It is synced only when the writer says so: what is written survives the process anyway, and
+/// waiting for the disk at each commit would make it the bound of every crawl (ADR 0004).
+#[derive(Debug)]
+pub(super) struct IndexFile {
+    file: FileBackend,
+    to_disk: Arc<AtomicBool>,
+}
+
+impl IndexFile {
+    pub(super) fn new(file: File, to_disk: Arc<AtomicBool>) -> Result<Self, redb::DatabaseError> {
+        Ok(Self { file: FileBackend::new(file)?, to_disk })
+    }
+}
+
+impl StorageBackend for IndexFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        if self.to_disk.load(Ordering::Relaxed) { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
 
 /// The database, open for reading.
 pub(super) struct Index {

@@ -176,7 +176,11 @@ impl Store for FileStore {
 
     async fn finish_run(&self, run: &RunId, report: &str) -> Result<(), StoreError> {
         let (run, report) = (run.clone(), report.to_owned());
-        self.write(move |tables| runs::finish_run(tables, &run, &report)).await
+        self.write(move |tables| {
+            tables.sync();
+            runs::finish_run(tables, &run, &report)
+        })
+        .await
     }
 
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError> {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
 use redb::{Builder, Database, DatabaseError, ReadableTable};
 
 use super::super::StoreError;
 use super::super::engine::Table;
-use super::index::{CACHE_BYTES, Definition, Index, SEGMENTS};
+use super::index::{CACHE_BYTES, Definition, Index, IndexFile, SEGMENTS};
 use super::segments::{Appender, Extent, Segments};
 use super::writer::Writer;
 use super::{FileStore, Shared, errors};
@@ -30,7 +31,8 @@ impl FileStore {
         collect_leftovers(&paths.segments, &segments, &state.extents)?;
         let mut appender = Appender::new(segments.clone(), state.extents);
         appender.go_on()?;
-        Self::start(paths.index, database, segments, appender, state.session, Some(lock), None)
+        let writer = Writer::start(&paths.index, &database, appender, state.session, state.to_disk)?;
+        Ok(Self::with_writer(writer, Index::writable(paths.index, database), segments, Some(lock), None))
     }
 
     /// Opens the state in `dir/.trawler` to look at it.
@@ -78,23 +80,19 @@ impl FileStore {
         let first = state.extents.last_key_value().map_or(1, |(&newest, _)| newest.saturating_add(1));
         let segments = Segments::new(paths.segments).with_own(own.segments, first);
         let appender = Appender::new(segments.clone(), state.extents);
-        Self::start(own.index, database, segments, appender, state.session, lock, Some(scratch))
+        let writer = Writer::start(&own.index, &database, appender, state.session, state.to_disk)?;
+        Ok(Self::with_writer(writer, Index::writable(own.index, database), segments, lock, Some(scratch)))
     }
 
-    fn start(
-        path: PathBuf,
-        database: Database,
+    fn with_writer(
+        writer: Writer,
+        index: Index,
         segments: Segments,
-        appender: Appender,
-        session: u64,
         lock: Option<File>,
         scratch: Option<tempfile::TempDir>,
-    ) -> Result<Self, StoreError> {
-        let database = Arc::new(database);
-        let writer = Writer::start(path.clone(), database.clone(), appender, session)?;
-        let index = Index::writable(path, database);
+    ) -> Self {
         let shared = Shared { index, segments, removal: RwLock::default(), _lock: lock, _scratch: scratch };
-        Ok(Self { writer: Some(writer), shared: Arc::new(shared) })
+        Self { writer: Some(writer), shared: Arc::new(shared) }
     }
 }
 
@@ -163,17 +161,24 @@ fn create_dir(path: &Path) -> Result<(), StoreError> {
 struct State {
     session: u64,
     extents: BTreeMap<u32, Extent>,
+    /// Whether the index's file is to be synced.
+    to_disk: Arc<AtomicBool>,
 }
 
 /// Opens the index, makes what tables are missing, and counts this process.
-fn open_index(path: &Path) -> Result<(Database, State), StoreError> {
+fn open_index(path: &Path) -> Result<(Arc<Database>, State), StoreError> {
     let failed = |error: redb::Error| errors::index("open", path, error);
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(path).map_err(|error| failed(error.into()))?;
-    let state = begin_session(&database).map_err(failed)?;
-    Ok((database, state))
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(|source| errors::io("open", path, source))?;
+    let to_disk = Arc::new(AtomicBool::new(true));
+    let file = IndexFile::new(file, to_disk.clone()).map_err(|error| failed(error.into()))?;
+    let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(file);
+    let database = database.map_err(|error| failed(error.into()))?;
+    let (session, extents) = begin_session(&database).map_err(failed)?;
+    Ok((Arc::new(database), State { session, extents, to_disk }))
 }
 
-fn begin_session(database: &Database) -> Result<State, redb::Error> {
+fn begin_session(database: &Database) -> Result<(u64, BTreeMap<u32, Extent>), redb::Error> {
     let transaction = database.begin_write()?;
     let mut extents = BTreeMap::new();
     let session;
@@ -196,7 +201,7 @@ fn begin_session(database: &Database) -> Result<State, redb::Error> {
         }
     }
     transaction.commit()?;
-    Ok(State { session, extents })
+    Ok((session, extents))
 }
 
 /// Removes what was written for transactions that never were, and looks whether everything else is there.

@@ -198,6 +198,7 @@ impl Appender {
     /// Starts a new segment.
     pub(super) fn rotate(&mut self) -> Result<(), StoreError> {
         self.flush()?;
+        self.sync()?;
         self.newest += 1;
         let path = self.segments.path(self.newest);
         let failed = |source| errors::io("create", &path, source);
@@ -219,6 +220,16 @@ impl Appender {
         }
         self.buffer.clear();
         Ok(())
+    }
+
+    /// Hands everything to the disk. Earlier segments were when they were full.
+    pub(super) fn sync(&mut self) -> Result<(), StoreError> {
+        match &self.file {
+            Some(file) => {
+                file.sync_data().map_err(|source| errors::io("write", &self.segments.path(self.newest), source))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The extents that the running transaction has changed; `None`: forgotten.

@@ -1,15 +1,17 @@
 //! The one thread that writes, and its group commit: the steps that wait share one transaction, so that the price of
 //! making it durable is shared too.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use redb::{Database, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::StoreError;
-use super::super::engine::rows::Place;
+use super::super::engine::rows::{Entry, Place};
 use super::super::engine::{Read, Table, Visit, Write};
 use super::errors;
 use super::index::{self, Definition, SEGMENTS};
@@ -21,6 +23,9 @@ const MAX_WAITING: usize = 32;
 const MAX_STEPS: usize = 64;
 /// A transaction that has appended so much ends.
 const MAX_APPENDED: usize = 4 << 20;
+
+/// Under load a transaction waits so long for more steps: its price is per page of the index, and steps share pages.
+const LINGER: Duration = Duration::from_millis(1);
 
 /// Runs a step (or tells it that there is no transaction), and leaves its answer for after the commit.
 type Step = Box<dyn FnOnce(Result<&mut WriteTables<'_>, &StoreError>) -> Answer + Send>;
@@ -43,13 +48,16 @@ pub(super) struct Writer {
 impl Writer {
     /// Starts the thread. `session` tells this process from earlier ones.
     pub(super) fn start(
-        path: PathBuf,
-        database: Arc<Database>,
+        path: &Path,
+        database: &Arc<Database>,
         appender: Appender,
         session: u64,
+        to_disk: Arc<AtomicBool>,
     ) -> Result<Self, StoreError> {
         let (steps, waiting) = mpsc::channel(MAX_WAITING);
-        let mut worker = Worker { path: path.clone(), database, appender, session };
+        let path = path.to_owned();
+        let mut worker =
+            Worker { path: path.clone(), database: database.clone(), appender, session, to_disk, is_busy: false };
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || worker.work(waiting));
         let thread = thread.map_err(|source| errors::io("start the writer of", &path, source))?;
         Ok(Self { steps: Some(steps), thread: Some(thread), path })
@@ -98,6 +106,10 @@ struct Worker {
     database: Arc<Database>,
     appender: Appender,
     session: u64,
+    /// Whether the index's file is to be synced.
+    to_disk: Arc<AtomicBool>,
+    /// Steps came together the last time: more will come soon.
+    is_busy: bool,
 }
 
 impl Worker {
@@ -139,6 +151,7 @@ impl Worker {
             }
         };
         let mut next = Some(first);
+        let mut has_lingered = false;
         while let Some(step) = next {
             let mut answer = step(Ok(&mut tables));
             let broken = answer.broken.take();
@@ -148,27 +161,37 @@ impl Worker {
             }
             let is_full = answers.len() >= MAX_STEPS || tables.appended >= MAX_APPENDED;
             next = if is_full { None } else { waiting.try_recv().ok() };
+            if next.is_none() && !is_full && !has_lingered && self.is_busy {
+                std::thread::sleep(LINGER);
+                has_lingered = true;
+                next = waiting.try_recv().ok();
+            }
         }
+        self.is_busy = answers.len() > 1;
         tables.finish()?;
+        let to_disk = tables.to_disk;
         drop(tables);
+        self.to_disk.store(to_disk, Ordering::Relaxed);
         transaction.commit().map_err(|error| errors::index("write", &path, error))
     }
 }
 
 /// The engine's tables in a transaction.
 pub(super) struct WriteTables<'t> {
-    path: &'t std::path::Path,
+    path: &'t Path,
     transaction: &'t WriteTransaction,
     tables: Vec<redb::Table<'t, &'static [u8], &'static [u8]>>,
     /// Where payloads go.
     pub(super) appender: &'t mut Appender,
     appended: usize,
     session: u64,
+    /// Whether the transaction shall survive the machine, and not only the process.
+    to_disk: bool,
 }
 
 impl<'t> WriteTables<'t> {
     pub(super) fn open(
-        path: &'t std::path::Path,
+        path: &'t Path,
         transaction: &'t WriteTransaction,
         appender: &'t mut Appender,
         session: u64,
@@ -176,12 +199,20 @@ impl<'t> WriteTables<'t> {
         let open = |(_, name): (Table, &'static str)| transaction.open_table(Definition::new(name));
         let tables: Result<Vec<_>, _> = Table::ALL.into_iter().map(open).collect();
         let tables = tables.map_err(|error| errors::index("read", path, error))?;
-        Ok(Self { path, transaction, tables, appender, appended: 0, session })
+        Ok(Self { path, transaction, tables, appender, appended: 0, session, to_disk: false })
+    }
+
+    /// Makes this transaction, and all before it, survive the machine: the others survive the process only.
+    pub(super) fn sync(&mut self) {
+        self.to_disk = true;
     }
 
     /// Payloads first, then what refers to them.
     fn finish(&mut self) -> Result<(), StoreError> {
         self.appender.flush()?;
+        if self.to_disk {
+            self.appender.sync()?;
+        }
         let mut table =
             self.transaction.open_table(SEGMENTS).map_err(|error| errors::index("write", self.path, error))?;
         for (segment, extent) in self.appender.changed() {
@@ -220,6 +251,20 @@ impl Write for WriteTables<'_> {
             Ok(_) => Ok(()),
             Err(error) => Err(errors::index("write", self.path, error)),
         }
+    }
+
+    fn update(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        change: impl FnOnce(&[u8]) -> Option<[u8; Entry::BYTES]>,
+    ) -> Result<bool, StoreError> {
+        let failed = |error| errors::index("write", self.path, error);
+        let Some(mut value) = self.tables[table as usize].get_mut(key).map_err(failed)? else { return Ok(false) };
+        if let Some(changed) = change(value.value()) {
+            value.insert(changed.as_slice()).map_err(failed)?;
+        }
+        Ok(true)
     }
 
     fn remove(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
