@@ -101,13 +101,12 @@ mod tests {
         let rate = Rate { amount: 1000, period: Duration::from_secs(1), permille: 1000 };
         let (mut pacing, mut now, mut calls) = (Pacing::default(), START, 0);
         while now < ms(10_000) {
-            match pacing.opens_at(now, rate) {
-                Some(until) => now = until.plus(Duration::from_millis(2)),
-                None => {
-                    pacing.spend(now, 1, rate);
-                    calls += 1;
-                }
+            if let Some(until) = pacing.opens_at(now, rate) {
+                now = until.plus(Duration::from_millis(2));
+                continue;
             }
+            pacing.spend(now, 1, rate);
+            calls += 1;
         }
         assert!((9_900..=10_001).contains(&calls), "{calls} calls");
     }

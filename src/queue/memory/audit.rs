@@ -72,8 +72,28 @@ impl Run {
                 self.lanes.list_lane(self.lanes.queues[position as usize].lane);
             }
         }
+        self.audit_sleepers(now, repaired);
+    }
+
+    /// Nobody may sleep at an open origin, unless somebody was woken who will wake the next.
+    fn audit_sleepers(&mut self, now: Moment, repaired: &mut Vec<String>) {
+        let woken: HashSet<(u32, u32)> = self
+            .lanes
+            .pools
+            .iter()
+            .flat_map(|pool| pool.batons.iter().map(|lane| (self.lanes.lanes[*lane as usize].origin, pool.group)))
+            .collect();
         for origin in 0..index(self.lanes.origins.len()) {
-            self.lanes.origin_changed(origin, now);
+            let known = &self.lanes.origins[origin as usize];
+            let is_asleep = known.waiting.iter().any(|waiting| {
+                let is_cared_for = waiting.armed.is_some() || woken.contains(&(origin, waiting.group));
+                let has_work = |lane: &u32| self.lanes.lanes[*lane as usize].active_nodes > 0;
+                !is_cared_for && waiting.lanes.iter().any(has_work)
+            });
+            if is_asleep && self.lanes.is_open(origin, now) {
+                repaired.push(format!("lanes slept at the origin {}, which is open", known.key));
+                self.lanes.origin_changed(origin, now);
+            }
         }
     }
 }

@@ -51,9 +51,9 @@ pub(super) async fn a_node_of_higher_priority_goes_more_often_and_starves_nobody
     config.nodes[2].priority = -1;
     let scene = Scene::open(make, config).await;
     let holder = scene.join(0).await;
-    let shared = origin_of("shared");
+    let origin = origin_of("shared");
     for node in ["a", "b", "c"] {
-        scene.push((0..1000).map(|number| page_at(&shared, node, number))).await;
+        scene.push((0..1000).map(|number| page_at(&origin, node, number))).await;
     }
     let mut shares: HashMap<String, usize> = HashMap::new();
     for (node, length) in rows(&scene.claim(&holder, 900).await) {
