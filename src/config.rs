@@ -1,1 +1,48 @@
-//! config
+//! Settings that come from the environment: their names, each once, and the only place that reads them.
+
+/// Which log lines are written: a level (`info`) or directives (`trawler::crawler=debug`).
+pub const LOG: &str = "TRAWLER_LOG";
+
+/// How log lines are written: `text` or `json`.
+pub const LOG_FORMAT: &str = "TRAWLER_LOG_FORMAT";
+
+/// Whom a server's operator can write to, sent in `User-Agent`.
+pub const CONTACT: &str = "TRAWLER_CONTACT";
+
+/// The proxy that all requests go through.
+pub const PROXY: &str = "TRAWLER_PROXY";
+
+/// Networks that may be asked although they are not public.
+pub const ALLOW_PRIVATE: &str = "TRAWLER_ALLOW_PRIVATE";
+
+/// Where Secrets are read from.
+pub const SECRETS_DIR: &str = "TRAWLER_SECRETS_DIR";
+
+/// Set to anything: no colours (<https://no-color.org>).
+pub const NO_COLOR: &str = "NO_COLOR";
+
+/// What the generated reference says about each variable, in order.
+pub const DOCUMENTED: [(&str, &str); 8] = [
+    (LOG, "Which log lines are written: a level (`info`) or directives (`trawler::crawler=debug`). Default: `warn`."),
+    (LOG_FORMAT, "How log lines are written: `text` (default) or `json`."),
+    (CONTACT, "Whom a server's operator can write to: a URL or a mail address, sent in `User-Agent`."),
+    (PROXY, "The proxy that all requests go through. `http_proxy` and its kin are ignored."),
+    (ALLOW_PRIVATE, "Networks (CIDR, separated by commas) that may be asked although they are not public."),
+    (SECRETS_DIR, "A directory with Secrets: `<name>/<key>`."),
+    ("TRAWLER_SECRET_<NAME>_<KEY>", "A key of a Secret; name and key in capitals, everything else as `_`."),
+    (NO_COLOR, "Set to anything but nothing: no colours."),
+];
+
+/// The variables that hold keys of Secrets.
+pub fn secret_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        if name.starts_with("TRAWLER_SECRET_") { Some((name, value.into_string().ok()?)) } else { None }
+    })
+}
+
+/// Whether colours are unwanted.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+pub fn no_color() -> bool {
+    std::env::var_os(NO_COLOR).is_some_and(|value| !value.is_empty())
+}

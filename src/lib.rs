@@ -24,6 +24,8 @@
 pub mod api;
 pub mod clock;
 pub mod config;
+pub mod finding;
+pub mod flow;
 pub mod outcome;
 pub mod record;
 pub mod task;
@@ -41,4 +43,6 @@ pub mod protocol;
 pub mod store;
 
 pub mod cli;
+pub mod demo;
+pub mod generate;
 pub mod telemetry;

@@ -126,7 +126,7 @@ pub enum ItemStatus {
 }
 
 /// A task's identity: equal requests of one section in one run are one task, which is what makes paging loops end.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId(pub [u8; 16]);
 
 impl fmt::Display for TaskId {

@@ -1,6 +1,93 @@
 //! The command line: one file per subcommand, no logic beyond building contexts.
 
+mod common;
+mod demo;
+mod generate;
+mod init;
+mod plan;
+mod records;
+mod run;
+mod summary;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::config;
+use crate::telemetry::LogFormat;
+
+/// Keeps a complete, fresh, trustworthy copy of what a federation of catalogues offers.
+#[derive(Debug, Parser)]
+#[command(name = "trawler", version, propagate_version = true, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    log: LogOptions,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  trawler demo                                     crawl a small federation that is inside the program
+  trawler init https://portal.example > my.yaml    find out what a server speaks
+  trawler validate -f my.yaml                      check manifests without a network
+  trawler run -f my.yaml -d out                    crawl it; run it again to see what changed
+  trawler records ls -d out                        look at the result";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Init(init::InitArgs),
+    Run(run::RunArgs),
+    Validate(validate::ValidateArgs),
+    Plan(plan::PlanArgs),
+    Records(records::RecordsArgs),
+    Generate(generate::GenerateArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct LogOptions {
+    /// Which log lines are written: a level, or directives such as trawler::crawler=debug
+    #[arg(long, global = true, value_name = "FILTER", default_value = "warn", env = config::LOG, help_heading = "Logging")]
+    log: String,
+    /// How log lines are written
+    #[arg(long, global = true, value_enum, default_value = "text", env = config::LOG_FORMAT, help_heading = "Logging")]
+    log_format: LogFormat,
+}
+
+/// How a command ends, as the shell sees it.
+mod exit {
+    pub(super) const OK: u8 = 0;
+    pub(super) const FAILED: u8 = 1;
+    pub(super) const USAGE: u8 = 2;
+    pub(super) const FAILED_NODES: u8 = 3;
+    pub(super) const INTERRUPTED: u8 = 130;
+}
+
 /// Runs the command that the arguments name.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    let code = match cli.command {
+        Command::Demo(args) => demo::main(args, &cli.log),
+        Command::Init(args) => init::main(args, &cli.log),
+        Command::Run(args) => run::main(args, &cli.log),
+        Command::Validate(args) => validate::main(&args),
+        Command::Plan(args) => plan::main(&args),
+        Command::Records(args) => records::main(args),
+        Command::Generate(args) => generate::main(&args),
+    };
+    ExitCode::from(code)
+}
+
+/// The command line as data: for completions, man pages and the reference.
+pub fn command() -> clap::Command {
+    Cli::command()
 }

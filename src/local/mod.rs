@@ -1,1 +1,94 @@
-//! local
+//! Making it so, on one machine: the same verbs as on a cluster (observe, plan, apply, report), over files, with the
+//! crawlers as tasks of this process.
+
+mod apply;
+mod choose;
+pub mod discover;
+mod display;
+pub mod export;
+pub mod finding;
+pub mod manifests;
+mod nodes;
+mod observe;
+pub mod records;
+mod report;
+mod run;
+pub mod secrets;
+pub mod text;
+pub mod validate;
+mod waiting;
+
+use thiserror::Error;
+
+pub use choose::choose_run;
+pub use display::{Display, DisplayMode};
+pub use observe::{RunInput, plan_from};
+pub use report::{NodeReport, NodeResult, Report, RunOutcome, Totals};
+pub use run::{REPORT_FILE, RunEnd, RunOptions, read_report, run};
+
+use crate::crawler::CrawlerError;
+use crate::queue::QueueError;
+use crate::store::StoreError;
+
+/// Why a run could not be carried through.
+#[derive(Debug, Error)]
+pub enum LocalError {
+    /// The output directory can't be used.
+    #[error(transparent)]
+    Output(StoreError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The queue failed.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The client could not be set up.
+    #[error("the HTTP client can't be set up: {0}")]
+    Http(String),
+    /// What an unfinished run was started with can't be read.
+    #[error("run {run} can't be resumed: what it was started with can't be read ({why}); abandon it with --restart")]
+    UnreadableInput {
+        /// The run.
+        run: crate::task::RunId,
+        /// Why.
+        why: String,
+    },
+    /// The result could not be written.
+    #[error(transparent)]
+    Export(#[from] export::ExportError),
+    /// The report of an earlier run can't be read.
+    #[error("can't read {path}: {source}; choose another directory with -d, or remove the file")]
+    ReadReport {
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The report could not be written.
+    #[error("can't write {path}: {source}")]
+    Report {
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl LocalError {
+    /// Whether the person who runs the command must change something before it can work: exit code 2.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Output(_) | Self::UnreadableInput { .. } | Self::ReadReport { .. } => true,
+            Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) | Self::Report { .. } => false,
+        }
+    }
+}
+
+impl From<CrawlerError> for LocalError {
+    fn from(error: CrawlerError) -> Self {
+        match error {
+            CrawlerError::Queue(error) => Self::Queue(error),
+            CrawlerError::Store(error) => Self::Store(error),
+        }
+    }
+}

@@ -1,1 +1,523 @@
-//! store
+//! Where it lands: the store port, what it remembers between runs, and how deletions are decided.
+//!
+//! # Contract (one suite, `tests/it/store_contract.rs`, over every adapter)
+//! - **One step.** [`Store::commit`] makes a page's records, its settled task and its feedback durable together, or
+//!   nothing. A crash at any instant leaves the state after some prefix of the commits.
+//! - **Idempotent.** Committing a task that is already settled changes nothing and says so.
+//! - **Numbered.** The store allocates a section's traversal number; numbers only grow. At most one traversal of a
+//!   section is open; a stale writer (lower number or attempt) is refused.
+//! - **Derived.** Counts in a [`SectionReport`] are counted from the records when the traversal closes.
+//! - **Never deletes by mistake.** Only a complete traversal sweeps, and only under the guard. Complete: every task of the
+//!   section settled without failure, no limit cut it short, and no fewer records than the server's own total.
+//! - **Flat.** Memory does not grow with the number of records.
+//!
+//! An unchanged record only gets this traversal's mark. A deleted one leaves a tombstone, so that an old writer can't
+//! bring it back and the change feed can name it.
+
+mod engine;
+pub mod files;
+mod judge;
+pub mod memory;
+mod tally;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
+use crate::outcome::Outcome;
+use crate::record::ContentHash;
+use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
+
+/// The store. See the module's contract.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// The run of this Catalog that was begun and not finished, if any.
+    async fn unfinished_run(&self, catalog: &CatalogName) -> Result<Option<RunState>, StoreError>;
+
+    /// Begins a run and gives it the Catalog's next number. Fails while another is unfinished.
+    async fn begin_run(&self, start: RunStart) -> Result<RunState, StoreError>;
+
+    /// Records tasks as pending, so that they can be handed out again after a crash. Known ones are left.
+    async fn seed(&self, run: &RunId, tasks: &[Task]) -> Result<(), StoreError>;
+
+    /// Tasks that are not settled, in the order of their ids, after `after`; at most `limit`.
+    async fn pending_tasks(&self, run: &RunId, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, StoreError>;
+
+    /// Starts (or goes on with) this run's traversal of a section. The number stays when a run is resumed; the attempt
+    /// is raised by each process that opens it.
+    async fn open_traversal(&self, run: &RunId, section: &SectionKey) -> Result<Opened, StoreError>;
+
+    /// Makes a task's effects durable, in one step. Feedback of kind `Page` for this section that the run knows already is a
+    /// page link that leads back: the traversal gets [`Limited::RepeatedPage`], which is excused at the close if the
+    /// server gave a total and no fewer records were seen. [`Committed::pending`] is 0 when the section has no task left:
+    /// the caller then closes the traversal.
+    async fn commit(&self, traversal: &Traversal, effects: TaskEffects) -> Result<Committed, StoreError>;
+
+    /// Ends a traversal: judges completeness, sweeps under the guard, counts. Closing a closed one returns its report.
+    async fn close_traversal(&self, traversal: &Traversal, close: CloseTraversal) -> Result<SectionReport, StoreError>;
+
+    /// Sections of a node that had records, that no parent listed in this run, and whose parents were all complete, count
+    /// as empty: sweeps them, under the guard.
+    async fn sweep_unlisted(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError>;
+
+    /// A node that the Catalog no longer selects: deletes its records, under the guard.
+    async fn sweep_removed_node(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError>;
+
+    /// Remembers how a node fared in this run.
+    async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError>;
+
+    /// Closes every traversal of the run that is still open, as partial, for the reason in `close.cut_short`.
+    async fn cut_short(&self, run: &RunId, close: CloseTraversal) -> Result<(), StoreError>;
+
+    /// The reports of all traversals that this run has closed (sweeps of unlisted sections and removed nodes too), in
+    /// order of their sections.
+    async fn reports(&self, run: &RunId) -> Result<Vec<SectionReport>, StoreError>;
+
+    /// Ends the run; traversals still open are closed as partial. `report` is kept as it is.
+    async fn finish_run(&self, run: &RunId, report: &str) -> Result<(), StoreError>;
+
+    /// Every node that the store knows of this Catalog, with what is remembered.
+    async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError>;
+
+    /// Every section that the store knows of a node.
+    async fn sections(&self, catalog: &CatalogName, node: &NodeName) -> Result<Vec<SectionState>, StoreError>;
+
+    /// Live records in the order of their keys, after `after`; at most `limit`.
+    async fn records(
+        &self,
+        catalog: &CatalogName,
+        filter: &RecordFilter,
+        after: Option<&RecordKey>,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>, StoreError>;
+
+    /// One live record.
+    async fn get(&self, catalog: &CatalogName, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError>;
+
+    /// The change feed: entries with a sequence above `after`, in order; at most `limit`.
+    async fn changes(&self, catalog: &CatalogName, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
+
+    /// Reclaims space of what is no longer live. Atomic: a crash leaves the old state or the new one.
+    async fn compact(&self) -> Result<(), StoreError>;
+}
+
+/// A shared store.
+pub type SharedStore = Arc<dyn Store>;
+
+/// A run about to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStart {
+    /// Whose.
+    pub catalog: CatalogName,
+    /// Looks at everything, or at what changed.
+    pub mode: Mode,
+    /// The manifests it was started with, as JSON: what a resumed run goes on with.
+    pub spec: String,
+    /// When.
+    pub started_at: Timestamp,
+}
+
+/// A run that the store knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunState {
+    /// Its id: `<catalog>-<number>`.
+    pub run: RunId,
+    /// Its number in its Catalog, from 1.
+    pub number: u64,
+    /// Whose.
+    pub catalog: CatalogName,
+    /// Looks at everything, or at what changed.
+    pub mode: Mode,
+    /// The manifests it was started with, as JSON.
+    pub spec: String,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
+/// How much a run looks at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Everything.
+    #[default]
+    Full,
+    /// What the source says has changed.
+    Incremental,
+}
+
+/// What opening a traversal came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opened {
+    /// It is this run's.
+    Open {
+        /// The traversal.
+        traversal: Traversal,
+        /// What the last complete traversal left for a conditional request, if it was a single document.
+        validators: Option<Validators>,
+        /// What an incremental traversal may start from.
+        checkpoint: Option<Checkpoint>,
+    },
+    /// Another run has it open: skip the section, and say so.
+    HeldBy {
+        /// That run.
+        run: RunId,
+    },
+    /// This run has closed it.
+    Closed {
+        /// Its report.
+        report: Box<SectionReport>,
+    },
+}
+
+/// A traversal under way, as its writer presents it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Traversal {
+    /// The run.
+    pub run: RunId,
+    /// The section.
+    pub section: SectionKey,
+    /// For sweeping: grows with every traversal of the section.
+    pub number: u64,
+    /// The fence: grows with every process that opens it.
+    pub attempt: u64,
+}
+
+/// Everything that follows from one task.
+#[derive(Debug, Default)]
+pub struct TaskEffects {
+    /// The task.
+    pub task: TaskId,
+    /// How it ended.
+    pub result: TaskResult,
+    /// Records found.
+    pub records: Vec<RecordWrite>,
+    /// Records that the source says are deleted.
+    pub deleted_ids: Vec<String>,
+    /// Tasks that follow, of this section or of nested ones.
+    pub feedback: Vec<Task>,
+    /// Nested sections listed, followed or not.
+    pub listed_sections: Vec<SectionKey>,
+    /// A limit that was reached.
+    pub limited: Option<Limited>,
+    /// The server's own number of records.
+    pub total: Option<u64>,
+    /// Faults forgiven.
+    pub forgiven: BTreeMap<Forgiven, u64>,
+    /// Records that could not be read; the first hundred of a traversal are kept, all are counted.
+    pub rejected: Vec<Rejected>,
+    /// For the next incremental traversal; takes effect when this one closes complete.
+    pub checkpoint: Option<Checkpoint>,
+    /// For the next conditional request; takes effect when this traversal closes complete with this task alone.
+    pub validators: Option<Validators>,
+    /// Requests sent for it.
+    pub requests: u64,
+    /// Decoded bytes received for it.
+    pub bytes: u64,
+    /// The protocol spoken.
+    pub protocol: String,
+}
+
+/// How a task ended, for the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TaskResult {
+    /// Done.
+    #[default]
+    Done,
+    /// The document has not changed since the last complete traversal: all of the section's records, and the nested
+    /// sections it listed, count as seen.
+    NotModified,
+    /// Given up, for this reason.
+    Failed {
+        /// One sentence.
+        why: String,
+    },
+    /// Not wanted any more, because of `limited`.
+    Dropped,
+}
+
+/// A record to be kept.
+#[derive(Debug, Clone)]
+pub struct RecordWrite {
+    /// Its id in the section.
+    pub id: String,
+    /// Decides between unchanged and updated.
+    pub hash: ContentHash,
+    /// The line of `records.jsonl`, without line feed. Written only if the record is new or changed.
+    pub payload: Bytes,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Records not known before.
+    pub added: u64,
+    /// Records with another hash than before.
+    pub updated: u64,
+    /// Records with the same hash as before.
+    pub unchanged: u64,
+    /// Records that this traversal had seen before.
+    pub repeated: u64,
+    /// Tasks of this section that are not settled; 0: close it.
+    pub pending: u64,
+    /// Records that this traversal has seen so far.
+    pub seen: u64,
+    /// Decoded bytes that this traversal has received so far.
+    pub bytes: u64,
+    /// The task had been settled before; nothing was changed.
+    pub already_settled: bool,
+}
+
+/// How a traversal is to be closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloseTraversal {
+    /// Set if the run ended before the traversal did: it is partial, for this reason.
+    pub cut_short: Option<String>,
+    /// The mass-deletion guard.
+    pub guard: DeletionGuard,
+    /// Held sweeps that a person approved.
+    pub approved: Vec<(SectionKey, u64)>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The mass-deletion guard: a sweep of more than `max_percent` of a section's records is held, if it has at least
+/// `min_records`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionGuard {
+    /// Percent of the section's records before the traversal.
+    pub max_percent: u32,
+    /// Smaller sections are swept without guard.
+    pub min_records: u64,
+}
+
+/// What a traversal came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SectionReport {
+    /// The section.
+    #[serde(flatten)]
+    pub section: SectionKey,
+    /// The traversal's number.
+    pub number: u64,
+    /// Records that were not there before.
+    pub added: u64,
+    /// Records whose content changed.
+    pub updated: u64,
+    /// Records seen and the same.
+    pub unchanged: u64,
+    /// Records swept, or deleted by the source's word.
+    pub deleted: u64,
+    /// Records not seen and kept all the same, because the traversal was partial or the sweep is held.
+    pub kept_unseen: u64,
+    /// Set if the traversal was partial: why, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// Set if the sweep waits for a person: so many records would go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
+    /// Tasks that failed: the first twenty reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// Tasks that failed.
+    pub failed_tasks: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+    /// The protocol spoken.
+    pub protocol: String,
+    /// Faults forgiven.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forgiven: BTreeMap<Forgiven, u64>,
+    /// Records that could not be read: the first hundred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<Rejected>,
+    /// Records that could not be read.
+    pub rejected_count: u64,
+    /// The server's own number of records, if it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+}
+
+/// How a node fared in a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeOutcome {
+    /// Every section was traversed completely.
+    pub succeeded: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What the store remembers of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeState {
+    /// The last run in which every section was complete.
+    pub last_succeeded_at: Option<Timestamp>,
+    /// The last run that included it.
+    pub last_crawled_at: Option<Timestamp>,
+    /// Runs in a row without success: 0 if the last one succeeded. Above 0 its records are stale.
+    pub failures_in_row: u32,
+    /// Live records.
+    pub records: u64,
+}
+
+/// What the store remembers of a section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SectionState {
+    /// The section.
+    #[serde(flatten)]
+    pub section: SectionKey,
+    /// The last traversal's number.
+    pub number: u64,
+    /// The last complete traversal's number; 0: none.
+    pub last_complete: u64,
+    /// Live records.
+    pub records: u64,
+    /// A sweep that waits for a person: traversal number and records that would go.
+    pub held: Option<(u64, u64)>,
+}
+
+/// A record's key inside a Catalog. Ordered by node, section, id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordKey {
+    /// The section.
+    #[serde(flatten)]
+    pub section: SectionKey,
+    /// The dataset's id.
+    pub id: String,
+}
+
+/// Which records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordFilter {
+    /// Only of this node.
+    pub node: Option<NodeName>,
+    /// Only those whose traversal changed them last in this run (added or updated).
+    pub changed_in: Option<RunId>,
+}
+
+/// A record as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRecord {
+    /// Its key.
+    pub key: RecordKey,
+    /// Its content's hash.
+    pub hash: ContentHash,
+    /// The hash before this content, if it was updated.
+    pub previous_hash: Option<ContentHash>,
+    /// The traversal that first saw it.
+    pub first_seen: u64,
+    /// The traversal that last saw it.
+    pub last_seen: u64,
+    /// The traversal that last changed it.
+    pub changed_in: u64,
+    /// The line of `records.jsonl`.
+    pub payload: Bytes,
+}
+
+/// An entry of the change feed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The cursor: grows with every entry.
+    pub sequence: u64,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// To which record.
+    #[serde(flatten)]
+    pub key: RecordKey,
+    /// In which run.
+    pub run: RunId,
+}
+
+/// What happened to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// Its content changed.
+    Updated,
+    /// It is gone.
+    Deleted,
+}
+
+/// Why the store refused or failed.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process works in it.
+    #[error("{path} is in use by another trawler process; wait for it to end, or choose another directory with -d")]
+    Locked {
+        /// The directory.
+        path: String,
+    },
+    /// The file system refused.
+    #[error("can't {doing} {path}: {source}")]
+    Io {
+        /// "write", "read", "create".
+        doing: &'static str,
+        /// What.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The state can't be read: damaged, or written by a newer version.
+    #[error("the state in {path} can't be used: {why}; move it away to start afresh, which crawls everything again")]
+    Unusable {
+        /// Where.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// Another run of the Catalog is unfinished.
+    #[error("run {run} of Catalog {catalog} is unfinished; resume it, or abandon it with --restart")]
+    RunUnfinished {
+        /// The Catalog.
+        catalog: CatalogName,
+        /// The run.
+        run: RunId,
+    },
+    /// The store has no such run, or it is finished.
+    #[error("run {run} is not under way in this store")]
+    NoSuchRun {
+        /// The run.
+        run: RunId,
+    },
+    /// A newer traversal, or another process, has taken over.
+    #[error("traversal {number} (attempt {attempt}) of {section} was taken over; this crawler must stop writing to it")]
+    Superseded {
+        /// The section.
+        section: SectionKey,
+        /// The number presented.
+        number: u64,
+        /// The attempt presented.
+        attempt: u64,
+    },
+}
+
+impl StoreError {
+    /// What follows.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::Terminal
+    }
+}

@@ -1,1 +1,113 @@
-//! Tests of queue_contract.
+//! The queue's contract: every guarantee of the port's documentation, as tests that every adapter passes unchanged.
+//! Time is a clock that the test moves.
+
+mod gates;
+mod holders;
+mod lifecycle;
+mod model;
+mod order;
+mod parity;
+mod scene;
+mod waiting;
+
+use std::sync::Arc;
+
+use trawler::clock::SharedClock;
+use trawler::queue::SharedQueue;
+use trawler::queue::memory::MemoryQueue;
+
+/// All tests, against one adapter: a module of its name, and how it is made.
+macro_rules! contract {
+    ($adapter:ident, $make:expr) => {
+        contract! { $adapter, $make,
+            lifecycle::a_run_opens_once,
+            lifecycle::an_unknown_run_is_refused_by_name,
+            lifecycle::closing_a_run_twice_is_fine_and_it_can_be_opened_anew,
+            lifecycle::runs_do_not_see_each_other,
+            lifecycle::a_configuration_that_contradicts_itself_is_refused,
+            lifecycle::pushing_to_a_node_that_the_run_lacks_pushes_nothing,
+            lifecycle::a_suspended_node_is_passed_over_until_it_is_resumed,
+            lifecycle::a_frozen_run_hands_out_nothing_permits_nothing_and_takes_only_feedback,
+            lifecycle::a_node_moves_to_another_budget_with_its_tasks,
+            lifecycle::what_was_spent_stays_spent_when_a_budget_is_changed,
+            lifecycle::what_a_removed_node_had_left_is_dropped,
+            lifecycle::lanes_name_what_they_hold_and_the_gate_they_wait_for,
+            lifecycle::a_sound_run_has_nothing_to_repair,
+            holders::no_more_holders_join_than_the_run_has_tokens,
+            holders::a_second_join_fences_the_first_and_frees_its_leases,
+            holders::releasing_a_holder_frees_its_leases_at_once_and_fences_it,
+            holders::a_task_that_crashed_as_often_as_allowed_is_dead,
+            holders::disruptions_charge_nothing,
+            holders::a_settled_lease_settles_no_second_time,
+            holders::a_lease_is_its_holders_alone,
+            holders::a_renewed_lease_lasts_longer,
+            holders::a_retry_comes_back_after_its_delay_behind_the_others,
+            holders::a_wait_names_the_moment_a_delay_ends,
+            holders::what_was_released_untried_goes_back_to_its_place,
+            holders::dead_and_dropped_tasks_stay_in_the_account_and_never_return,
+            holders::a_run_is_drained_only_when_nobody_works_any_more,
+            holders::only_crawlers_of_its_group_get_a_nodes_tasks,
+            order::nodes_of_a_lane_take_turns_of_ten_tasks,
+            order::lanes_take_turns,
+            order::inside_a_node_status_decides_then_age,
+            order::a_node_of_higher_priority_goes_more_often_and_starves_nobody,
+            order::a_small_node_is_done_early_among_large_ones,
+            order::turns_are_kept_when_the_gate_lets_through_one_at_a_time,
+            order::lanes_under_one_budget_go_by_their_active_nodes,
+            order::a_closed_gate_blocks_no_other_lane,
+            order::a_thousand_lanes_behind_one_budget_share_what_it_allows,
+            gates::no_window_holds_more_calls_than_allowed,
+            gates::even_pacing_spreads_calls_over_the_period,
+            gates::a_latecomer_still_has_his_even_slot,
+            gates::a_dataset_costs_what_its_node_says,
+            gates::documents_may_overshoot_once_and_are_then_paid,
+            gates::bytes_close_the_gate_of_their_budget_alone,
+            gates::a_budgets_cap_on_requests_under_way_holds_until_one_is_settled,
+            gates::an_origins_cap_holds_over_all_budgets,
+            gates::a_lane_that_cannot_use_an_open_origin_does_not_keep_others_from_it,
+            gates::retry_after_is_honoured_and_capped,
+            gates::back_off_doubles_with_each_event_to_its_cap_and_success_resets_it,
+            gates::pushbacks_of_one_moment_are_one_event,
+            gates::a_pushing_origin_slows_its_budget_once_and_success_speeds_it_up,
+            gates::a_further_request_takes_its_own_permit_from_the_same_budget,
+            gates::a_request_to_another_origin_is_bound_by_that_origins_protection,
+            gates::one_claim_gives_no_more_than_a_thousand_tasks,
+            waiting::what_makes_work_claimable_ends_a_wait,
+            waiting::a_change_between_claim_and_wait_is_not_missed,
+            waiting::a_wait_ends_at_its_moment,
+            waiting::closing_the_run_ends_a_wait,
+            parity::a_18_claims_at_once_never_overlap,
+            parity::a_19_a_claim_is_bounded_and_goes_by_status,
+            parity::a_20_a_lease_lapses_and_the_task_is_handed_out_again,
+            parity::a_21_success_retry_failure_release_and_lapse_each_end_a_lease,
+            parity::a_22_releasing_a_holder_frees_all_its_leases_and_only_its,
+            parity::a_23_an_empty_claim_is_a_normal_answer,
+            parity::c_01_what_is_in_process_is_bounded,
+            parity::c_02_feedback_enters_with_its_lease_and_takes_no_token,
+            parity::c_03_a_token_is_freed_once_and_finishing_the_unknown_frees_nothing,
+            parity::c_04_a_duplicate_or_a_stranger_costs_nothing,
+            parity::c_05_feedback_of_the_unknown_is_refused_and_leaves_no_trace,
+            parity::c_06_freeze_refuses_every_push_from_that_instant_and_can_be_lifted,
+            parity::c_07_stop_loses_nothing_that_was_accepted,
+            parity::c_08_what_is_tracked_can_be_listed_at_any_time,
+            parity::c_09_every_seed_goes_through_feedback_once,
+            model::any_history_keeps_the_guarantees,
+        }
+    };
+    ($adapter:ident, $make:expr, $($topic:ident::$case:ident,)*) => {
+        mod $adapter {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    super::$topic::$case($make).await;
+                }
+            )*
+        }
+    };
+}
+
+contract!(memory, super::in_memory);
+
+fn in_memory(clock: SharedClock) -> SharedQueue {
+    Arc::new(MemoryQueue::new(clock))
+}

@@ -1,1 +1,22 @@
-//! Tests of store_contract.
+//! The store's contract, over every adapter; and what only the one in files promises.
+
+mod deletion;
+mod files;
+mod harness;
+mod model;
+mod nested;
+mod records;
+mod runs;
+
+/// Makes a test of each function for each adapter.
+macro_rules! contract {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test] async fn $name() { super::$name(super::Subject::memory()).await; })*
+        }
+        mod files {
+            $(#[tokio::test] async fn $name() { super::$name(super::Subject::files()).await; })*
+        }
+    };
+}
+use contract;

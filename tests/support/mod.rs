@@ -1,4 +1,11 @@
 //! Builders and loopback servers for the tests.
 
+pub(crate) mod dcat;
+pub(crate) mod encodings;
 pub(crate) mod exchange;
+pub(crate) mod federation;
+pub(crate) mod http_client;
+pub(crate) mod http_server;
 pub(crate) mod reader_contract;
+pub(crate) mod records;
+pub(crate) mod trawler;

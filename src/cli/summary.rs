@@ -1,0 +1,105 @@
+//! What a run came to, as text: a table of nodes, the totals, and where the records lie.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, TableStyle};
+
+use super::common::colours_on;
+use crate::local::text::shown;
+use crate::local::{NodeReport, NodeResult, REPORT_FILE, Report, RunOutcome};
+
+/// More nodes than this are summed up: the failed ones are named first, the rest is in the report.
+const MAX_ROWS: usize = 50;
+
+pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> String {
+    let mut text = String::new();
+    let mut rows: Vec<&NodeReport> = report.nodes.iter().collect();
+    if rows.len() > MAX_ROWS {
+        rows.sort_by_key(|node| node.state == NodeResult::Complete);
+    }
+    let left_out = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
+    writeln!(text, "{}", table(&rows)).unwrap_or_default();
+    if left_out > 0 {
+        writeln!(text, "… and {left_out} more nodes; all are in {REPORT_FILE}").unwrap_or_default();
+    }
+    for node in rows {
+        if let Some(message) = &node.message {
+            writeln!(text, "{}: {}", node.name, shown(message, 400)).unwrap_or_default();
+        }
+    }
+    let totals = &report.totals;
+    let would = if report.dry_run { "would be " } else { "" };
+    write!(
+        text,
+        "\n{}: {} {would}added, {} {would}updated, {} unchanged, {} {would}deleted",
+        headline(report.outcome),
+        totals.added,
+        totals.updated,
+        totals.unchanged,
+        totals.deleted
+    )
+    .unwrap_or_default();
+    if totals.kept_unseen > 0 {
+        write!(text, ", {} kept though not seen", totals.kept_unseen).unwrap_or_default();
+    }
+    if totals.rejected > 0 {
+        write!(text, ", {} unreadable", totals.rejected).unwrap_or_default();
+    }
+    text.push('\n');
+    match records {
+        Some(path) => {
+            writeln!(text, "Records: {} ({} in all)", path.display(), totals.records).unwrap_or_default();
+            writeln!(text, "Report:  {}", dir.join(REPORT_FILE).display()).unwrap_or_default();
+        }
+        None => text.push_str("Nothing was written (dry run)\n"),
+    }
+    text
+}
+
+fn headline(outcome: RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Complete => "Complete",
+        RunOutcome::PartiallyComplete => "Finished with failed nodes",
+        RunOutcome::Failed => "Failed",
+        RunOutcome::DeadlineExceeded => "Deadline exceeded",
+    }
+}
+
+fn table(nodes: &[&NodeReport]) -> Table {
+    let colours = colours_on(&io::stdout());
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["NODE", "PROTOCOL", "RECORDS", "REQUESTS", "STATE"].map(|title| {
+        let cell = Cell::new(title);
+        if colours { cell.add_attribute(Attribute::Bold) } else { cell }
+    }));
+    for node in nodes {
+        let state = if node.stale { format!("{} (stale)", node.state) } else { node.state.to_string() };
+        let state = Cell::new(state);
+        table.add_row([
+            Cell::new(shown(node.name.as_str(), 40)),
+            Cell::new(shown(&node.protocol, 24)),
+            Cell::new(node.totals.records),
+            Cell::new(node.totals.requests),
+            if colours { state.fg(colour_of(node.state)) } else { state },
+        ]);
+    }
+    for column in [2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn colour_of(state: NodeResult) -> Color {
+    match state {
+        NodeResult::Complete => Color::Green,
+        NodeResult::Partial => Color::Yellow,
+        NodeResult::Failed => Color::Red,
+        NodeResult::Skipped | NodeResult::Removed => Color::Grey,
+    }
+}

@@ -1,0 +1,100 @@
+//! From a decoded page to what is stored: provenance filled in, limits applied. Pure.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::context::NodeLimits;
+use crate::finding::{Limited, Validators};
+use crate::protocol::{Page, Response};
+use crate::record::{Origin, Record};
+use crate::store::{RecordWrite, TaskEffects, TaskResult};
+use crate::task::{Task, TaskKind};
+
+/// What a traversal had before this page, as far as this crawler knows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SoFar {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+/// Turns a page into effects. Feedback that would pass a limit of the node is left out, and the limit is named.
+pub(super) fn page_effects(
+    task: &Task,
+    page: Page,
+    response: &Response,
+    requests: u64,
+    limits: &NodeLimits,
+    so_far: SoFar,
+    fetched_at: &str,
+) -> Result<TaskEffects, serde_json::Error> {
+    let bytes = response.body.len() as u64;
+    let mut limited = page.limited;
+    let mut feedback = page.feedback;
+    let reached = limit_reached(task, limits, so_far.records + page.records.len() as u64, so_far.bytes + bytes);
+    if let Some(limit) = reached {
+        let before = feedback.len();
+        feedback.retain(|next| next.section != task.section);
+        if feedback.len() < before {
+            limited = Some(limit);
+        }
+    }
+    let origin = Origin {
+        node: task.section.node.to_string(),
+        section: task.section.section.to_string(),
+        provenance: task.provenance.to_vec(),
+        protocol: page.protocol.to_string(),
+        fetched_at: fetched_at.to_owned(),
+    };
+    let alone = task.kind == TaskKind::Root && feedback.is_empty();
+    let validators = Validators { etag: response.etag.clone(), last_modified: response.last_modified.clone() };
+    Ok(TaskEffects {
+        task: task.id,
+        result: TaskResult::Done,
+        records: serialise(page.records, &origin, response.body.len())?,
+        deleted_ids: page.deleted_ids,
+        feedback,
+        listed_sections: page.listed_sections,
+        limited,
+        total: page.total,
+        forgiven: page.forgiven,
+        rejected: page.rejected,
+        checkpoint: page.checkpoint,
+        validators: (alone && !validators.is_empty()).then_some(validators),
+        requests,
+        bytes,
+        protocol: origin.protocol,
+    })
+}
+
+/// The first limit that is reached after this page.
+fn limit_reached(task: &Task, limits: &NodeLimits, records: u64, bytes: u64) -> Option<Limited> {
+    if records >= limits.max_records {
+        Some(Limited::MaxRecords)
+    } else if bytes >= limits.max_bytes {
+        Some(Limited::MaxBytes)
+    } else if task.page.saturating_add(1) >= limits.max_pages {
+        Some(Limited::MaxPages)
+    } else {
+        None
+    }
+}
+
+/// Serialises all records of a page into one buffer that their payloads share.
+fn serialise(records: Vec<Record>, origin: &Origin, body_len: usize) -> Result<Vec<RecordWrite>, serde_json::Error> {
+    let mut buffer = BytesMut::with_capacity(body_len + records.len() * 768);
+    let mut writes: Vec<(String, crate::record::ContentHash, usize)> = Vec::with_capacity(records.len());
+    for mut record in records {
+        record.origin = origin.clone();
+        serde_json::to_writer((&mut buffer).writer(), &record)?;
+        writes.push((record.id, record.content_hash, buffer.len()));
+    }
+    let buffer: Bytes = buffer.freeze();
+    let mut start = 0;
+    Ok(writes
+        .into_iter()
+        .map(|(id, hash, end)| {
+            let payload = buffer.slice(start..end);
+            start = end;
+            RecordWrite { id, hash, payload }
+        })
+        .collect())
+}

@@ -1,0 +1,52 @@
+//! What a caller hands to the client besides the request, and what it gets back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::error::{GateClosed, Spent};
+use crate::crawler::credential::Credential;
+pub use crate::finding::Validators;
+use crate::protocol::Response;
+use crate::task::OriginKey;
+
+/// How a node is reached, resolved from its `spec` once. The default is a public server with the client's limits.
+#[derive(Debug, Clone, Default)]
+pub struct NodeAccess {
+    /// What is sent to the origins below.
+    pub credential: Option<Arc<Credential>>,
+    /// The only origins that get the credential, as [`crate::protocol::origin_of`] writes them.
+    pub credential_origins: Vec<OriginKey>,
+    /// Certificates of authorities that are trusted in addition to the system's, PEM.
+    pub ca_pem: Option<Arc<str>>,
+    /// `limits.requestTimeout`; `None`: the client's.
+    pub request_timeout: Option<Duration>,
+    /// The largest body; `None`: the client's.
+    pub max_decoded_bytes: Option<u64>,
+}
+
+/// Gives leave for requests. The first request of a task has its permit already, from its claim.
+#[async_trait]
+pub trait RequestGate: Send + Sync {
+    /// Asks for one more request to this origin: a redirect, a token fetch, another try after 401, or the first
+    /// request itself if fetching a token came before it (a permit is void after 250 ms). May wait.
+    async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed>;
+}
+
+/// An answer.
+#[derive(Debug)]
+pub enum Fetched {
+    /// A document.
+    Response {
+        /// The answer.
+        response: Box<Response>,
+        /// What it cost.
+        spent: Spent,
+    },
+    /// The validators still hold.
+    NotModified {
+        /// What it cost.
+        spent: Spent,
+    },
+}

@@ -1,0 +1,160 @@
+//! Counters for people who watch: cheap to write, read by the progress display. Nothing is decided by them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::task::NodeName;
+
+/// Per-node counters of one run, and where its time goes.
+#[derive(Debug, Default)]
+pub struct Progress {
+    nodes: BTreeMap<NodeName, NodeProgress>,
+    stages: [AtomicU64; 4],
+}
+
+/// A stage of a task. Times are summed over all tasks, so with several under way they add up to more than the run took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// From the request to the last byte of the answer.
+    Fetch,
+    /// From bytes to records.
+    Decode,
+    /// From records to what is stored.
+    Serialise,
+    /// Until the store has it.
+    Store,
+}
+
+/// Seconds spent in each stage, summed over all tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageSeconds {
+    /// From the request to the last byte of the answer.
+    pub fetch: f64,
+    /// From bytes to records.
+    pub decode: f64,
+    /// From records to what is stored.
+    pub serialise: f64,
+    /// Until the store has it.
+    pub store: f64,
+}
+
+/// What one node has had so far.
+#[derive(Debug, Default)]
+pub struct NodeProgress {
+    requests: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    total: AtomicU64,
+    failed_tasks: AtomicU64,
+    open_sections: AtomicU64,
+    last_problem: Mutex<Option<String>>,
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Requests answered.
+    pub requests: u64,
+    /// Records found.
+    pub records: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+    /// The server's own total; 0: not known.
+    pub total: u64,
+    /// Tasks given up.
+    pub failed_tasks: u64,
+    /// Sections being traversed.
+    pub open_sections: u64,
+    /// The latest problem, in one sentence.
+    pub last_problem: Option<String>,
+}
+
+impl NodeCounts {
+    /// Whether something was asked and nothing is under way any more.
+    pub fn is_finished(&self) -> bool {
+        self.open_sections == 0 && (self.requests > 0 || self.failed_tasks > 0)
+    }
+}
+
+impl Progress {
+    /// Counters for these nodes.
+    pub fn new(nodes: impl IntoIterator<Item = NodeName>) -> Self {
+        Self { nodes: nodes.into_iter().map(|name| (name, NodeProgress::default())).collect(), ..Self::default() }
+    }
+
+    pub(super) fn add_time(&self, stage: Stage, spent: Duration) {
+        let spent_ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
+        self.stages[stage as usize].fetch_add(spent_ns, Ordering::Relaxed);
+    }
+
+    /// Where the time went so far.
+    pub fn stage_seconds(&self) -> StageSeconds {
+        let seconds = |stage: Stage| self.stages[stage as usize].load(Ordering::Relaxed) as f64 / 1e9;
+        StageSeconds {
+            fetch: seconds(Stage::Fetch),
+            decode: seconds(Stage::Decode),
+            serialise: seconds(Stage::Serialise),
+            store: seconds(Stage::Store),
+        }
+    }
+
+    /// One node's counters.
+    pub fn node(&self, name: &NodeName) -> Option<&NodeProgress> {
+        self.nodes.get(name)
+    }
+
+    /// All nodes, in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&NodeName, NodeCounts)> {
+        self.nodes.iter().map(|(name, node)| (name, node.counts()))
+    }
+}
+
+impl NodeProgress {
+    pub(super) fn add_answer(&self, requests: u64, bytes: u64) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_page(&self, records: u64, total: Option<u64>) {
+        self.records.fetch_add(records, Ordering::Relaxed);
+        if let Some(total) = total {
+            self.total.fetch_max(total, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn add_failure(&self) {
+        self.failed_tasks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn open_section(&self) {
+        self.open_sections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn close_section(&self) {
+        self.open_sections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_problem(&self, sentence: &str) {
+        if let Ok(mut problem) = self.last_problem.lock() {
+            *problem = Some(sentence.to_owned());
+        }
+    }
+
+    /// The counters now.
+    pub fn counts(&self) -> NodeCounts {
+        NodeCounts {
+            requests: self.requests.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            total: self.total.load(Ordering::Relaxed),
+            failed_tasks: self.failed_tasks.load(Ordering::Relaxed),
+            open_sections: self.open_sections.load(Ordering::Relaxed),
+            last_problem: self.last_problem.lock().ok().and_then(|problem| problem.clone()),
+        }
+    }
+}

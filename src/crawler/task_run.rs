@@ -1,0 +1,351 @@
+//! One task, from lease to settlement: permit, fetch, decode, store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use tracing::{debug, warn};
+
+use super::context::{CrawlContext, CrawlNode};
+use super::effects::{SoFar, page_effects};
+use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
+use super::progress::Stage;
+use super::settle::Verdict;
+use super::worker::CrawlerError;
+use crate::clock::Stopwatch;
+use crate::finding::{Checkpoint, Limited, Validators};
+use crate::outcome::Outcome;
+use crate::protocol::{NodeContext, Page, ReadError, Response};
+use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
+use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::task::{OriginKey, SectionKey, Task, TaskKind};
+
+/// A decoded body above this size is read off the event loop.
+const LARGE_BODY_BYTES: usize = 1024 * 1024;
+
+/// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
+const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
+
+/// The traversals that this crawler has opened.
+#[derive(Debug, Default)]
+pub(super) struct Traversals(Mutex<HashMap<SectionKey, Arc<SectionWork>>>);
+
+/// A section as this crawler works on it.
+#[derive(Debug)]
+enum SectionWork {
+    Open(Box<OpenSection>),
+    /// Another run has it, or this run has closed it.
+    Skipped(String),
+}
+
+#[derive(Debug)]
+struct OpenSection {
+    traversal: Traversal,
+    validators: Option<Validators>,
+    checkpoint: Option<Checkpoint>,
+    so_far: std::sync::Mutex<SoFar>,
+}
+
+/// How a task was left.
+pub(super) struct Finished {
+    pub(super) settlement: Settlement,
+    /// Set when the crawler can't go on.
+    pub(super) fatal: Option<CrawlerError>,
+}
+
+/// What went wrong with a task.
+enum TaskError {
+    Fetch(FetchError),
+    Read(ReadError),
+    Internal(String),
+    Fatal(CrawlerError),
+}
+
+impl From<StoreError> for TaskError {
+    fn from(error: StoreError) -> Self {
+        Self::Fatal(CrawlerError::Store(error))
+    }
+}
+
+/// What a task that did not fail came to.
+struct Done {
+    result: SettleResult,
+    documents: u64,
+    bytes: u64,
+}
+
+impl Done {
+    fn without_effect(result: SettleResult) -> Self {
+        Self { result, documents: 0, bytes: 0 }
+    }
+}
+
+/// Runs one leased task. Its effects are in the store before this returns; the caller settles it.
+pub(super) async fn run_task(
+    context: Arc<CrawlContext>,
+    traversals: Arc<Traversals>,
+    holder: Arc<Holder>,
+    leased: Leased,
+) -> Finished {
+    let lease = leased.lease;
+    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task: &leased.task };
+    let (done, fatal) = match run.attempt().await {
+        Ok(done) => (done, None),
+        Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
+        Err(error) => match run.fail(error, leased.attempt).await {
+            Ok(done) => (done, None),
+            Err(error) => (Done::without_effect(SettleResult::Released), Some(error)),
+        },
+    };
+    let settlement = Settlement { lease, result: done.result, documents: done.documents, bytes: done.bytes };
+    Finished { settlement, fatal }
+}
+
+struct TaskRun<'a> {
+    context: &'a CrawlContext,
+    traversals: &'a Traversals,
+    holder: &'a Holder,
+    lease: LeaseRef,
+    task: &'a Task,
+}
+
+impl TaskRun<'_> {
+    async fn attempt(&self) -> Result<Done, TaskError> {
+        let node = self.node()?;
+        let work = self.open_section().await?;
+        let open = match &*work {
+            SectionWork::Open(open) => open,
+            SectionWork::Skipped(why) => {
+                debug!(node = %self.task.section.node, section = %self.task.section.section, why, "section skipped");
+                return Ok(Done::without_effect(SettleResult::Dropped));
+            }
+        };
+        let mut reader_context = std::borrow::Cow::Borrowed(&node.context);
+        if self.context.incremental && open.checkpoint.is_some() {
+            reader_context.to_mut().checkpoint.clone_from(&open.checkpoint);
+        }
+        let request = node.reader.request(&reader_context, self.task).map_err(TaskError::Read)?;
+        let validators = open.validators.as_ref().filter(|_| request.conditional && self.task.kind == TaskKind::Root);
+        let gate = TaskGate { run: self };
+        let fetching = Stopwatch::start();
+        let fetched = self.context.http.send(&request, &node.access, &gate, validators).await;
+        self.context.progress.add_time(Stage::Fetch, fetching.elapsed());
+        let effects = match fetched.map_err(TaskError::Fetch)? {
+            Fetched::NotModified { spent } => {
+                let requests = u64::from(spent.requests);
+                self.count(|progress| progress.add_answer(requests, 0));
+                TaskEffects { task: self.task.id, result: TaskResult::NotModified, requests, ..TaskEffects::default() }
+            }
+            Fetched::Response { response, spent } => {
+                let requests = u64::from(spent.requests);
+                self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
+                let response: Arc<Response> = Arc::from(response);
+                let decoding = Stopwatch::start();
+                let page = self.decode(node, &reader_context, &response).await?;
+                self.context.progress.add_time(Stage::Decode, decoding.elapsed());
+                self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
+                let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
+                let fetched_at = self.context.clock.now().to_string();
+                let serialising = Stopwatch::start();
+                let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+                    .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
+                self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
+                effects
+            }
+        };
+        self.commit(open, effects).await
+    }
+
+    /// Decodes a page; a large one off the event loop, so that other tasks go on.
+    async fn decode(
+        &self,
+        node: &CrawlNode,
+        context: &NodeContext,
+        response: &Arc<Response>,
+    ) -> Result<Page, TaskError> {
+        if response.body.len() <= LARGE_BODY_BYTES {
+            return node.reader.decode(context, self.task, response).map_err(TaskError::Read);
+        }
+        let (reader, context, task, response) =
+            (node.reader.clone(), context.clone(), self.task.clone(), response.clone());
+        let decoded = tokio::task::spawn_blocking(move || reader.decode(&context, &task, &response)).await;
+        decoded
+            .map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?
+            .map_err(TaskError::Read)
+    }
+
+    /// Stores the effects, and closes the traversal if this was its last task.
+    async fn commit(&self, open: &OpenSection, effects: TaskEffects) -> Result<Done, TaskError> {
+        let documents = effects.records.len() as u64;
+        let bytes = effects.bytes;
+        let mut feedback = effects.feedback.clone();
+        let storing = Stopwatch::start();
+        let mut committed = self.context.store.commit(&open.traversal, effects).await?;
+        self.context.progress.add_time(Stage::Store, storing.elapsed());
+        if let Ok(mut so_far) = open.so_far.lock() {
+            *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
+        }
+        if documents > 0 && committed.repeated == documents && self.task.page > 0 {
+            // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
+            for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page)
+            {
+                committed = self.drop_task(&open.traversal, &task, Limited::RepeatedPage).await?;
+            }
+        }
+        if committed.pending == 0 {
+            self.close(open).await?;
+        }
+        Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
+    }
+
+    async fn drop_task(&self, traversal: &Traversal, task: &Task, limited: Limited) -> Result<Committed, TaskError> {
+        let effects = TaskEffects {
+            task: task.id,
+            result: TaskResult::Dropped,
+            limited: Some(limited),
+            ..TaskEffects::default()
+        };
+        Ok(self.context.store.commit(traversal, effects).await?)
+    }
+
+    /// A task failed: tells the origin's gate if the server pushed back, and decides what becomes of the task.
+    async fn fail(&self, error: TaskError, attempt: u32) -> Result<Done, CrawlerError> {
+        let (sentence, outcome) = match error {
+            TaskError::Fatal(error) => return Err(error),
+            TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
+            TaskError::Read(error) => (error.to_string(), error.outcome()),
+            TaskError::Fetch(FetchError { failure: Failure::Gate(_), .. }) => {
+                return Ok(Done::without_effect(SettleResult::Released));
+            }
+            TaskError::Fetch(mut error) => {
+                self.count(|progress| progress.add_answer(u64::from(error.spent.requests), 0));
+                if let Some(pushback) = pushback_of(&error) {
+                    self.context.queue.pushback(self.holder, &self.task.origin, pushback).await?;
+                }
+                self.add_the_servers_words(&mut error);
+                (error.to_string(), error.outcome())
+            }
+        };
+        let section = &self.task.section;
+        self.count(|progress| progress.set_problem(&sentence));
+        match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
+            Verdict::Retry(delay) => {
+                debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
+                    delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
+                Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
+            }
+            Verdict::GiveUp => {
+                warn!(node = %section.node, section = %section.section, task = %self.task.id, attempt, "task given up: {sentence}");
+                self.count(super::progress::NodeProgress::add_failure);
+                self.give_up(&sentence).await?;
+                Ok(Done::without_effect(SettleResult::Dead { why: sentence }))
+            }
+        }
+    }
+
+    /// Records the failure in the store: the traversal is partial.
+    async fn give_up(&self, why: &str) -> Result<(), CrawlerError> {
+        let work = match self.open_section().await {
+            Ok(work) => work,
+            Err(TaskError::Fatal(error)) => return Err(error),
+            Err(_) => return Ok(()),
+        };
+        if let SectionWork::Open(open) = &*work {
+            let effects = TaskEffects {
+                task: self.task.id,
+                result: TaskResult::Failed { why: why.to_owned() },
+                ..TaskEffects::default()
+            };
+            let committed = self.context.store.commit(&open.traversal, effects).await?;
+            if committed.pending == 0 {
+                self.close(open).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn close(&self, open: &OpenSection) -> Result<(), StoreError> {
+        self.context.store.close_traversal(&open.traversal, self.context.close_request(None)).await?;
+        self.count(super::progress::NodeProgress::close_section);
+        Ok(())
+    }
+
+    /// The server's own words, if its answer is in the protocol's format.
+    fn add_the_servers_words(&self, error: &mut FetchError) {
+        if let (Failure::Status(status), Ok(node)) = (&mut error.failure, self.node()) {
+            status.detail = node.reader.describe_error(&status.response);
+        }
+    }
+
+    fn node(&self) -> Result<&CrawlNode, TaskError> {
+        let name = &self.task.section.node;
+        let known = self.context.nodes.get(name);
+        known.ok_or_else(|| TaskError::Internal(format!("CatalogNode {name} is not part of this run")))
+    }
+
+    async fn open_section(&self) -> Result<Arc<SectionWork>, TaskError> {
+        // One lock for all sections: opening is one store call per section and run, and it must happen once.
+        let mut opened = self.traversals.0.lock().await;
+        if let Some(work) = opened.get(&self.task.section) {
+            return Ok(work.clone());
+        }
+        let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
+            Opened::Open { traversal, validators, checkpoint } => {
+                self.count(super::progress::NodeProgress::open_section);
+                let so_far = std::sync::Mutex::default();
+                SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
+            }
+            Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
+            Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
+        };
+        let work = Arc::new(work);
+        opened.insert(self.task.section.clone(), work.clone());
+        Ok(work)
+    }
+
+    fn count(&self, add: impl FnOnce(&super::progress::NodeProgress)) {
+        if let Some(progress) = self.context.progress.node(&self.task.section.node) {
+            add(progress);
+        }
+    }
+}
+
+/// How the server pushed back, if it did.
+fn pushback_of(error: &FetchError) -> Option<Pushback> {
+    let kind = match &error.failure {
+        Failure::Timeout { .. } => PushbackKind::Timeout,
+        Failure::Status(status) if status.status == 429 => PushbackKind::TooManyRequests,
+        Failure::Status(status) if status.status == 503 => PushbackKind::Unavailable,
+        _ => return None,
+    };
+    Some(Pushback { kind, retry_after: error.retry_after() })
+}
+
+/// Asks the queue for the further requests of one task.
+struct TaskGate<'a> {
+    run: &'a TaskRun<'a>,
+}
+
+#[async_trait]
+impl RequestGate for TaskGate<'_> {
+    async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed> {
+        let context = self.run.context;
+        let give_up_at = context.clock.now() + MAX_GATE_WAIT;
+        loop {
+            match context.queue.permit(self.run.holder, &self.run.lease, origin).await {
+                Ok(Permit::Granted) => return Ok(()),
+                Ok(Permit::Wait { until, .. }) if until <= give_up_at => {
+                    let wait = until.duration_since(context.clock.now());
+                    tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
+                }
+                Ok(Permit::Wait { until, .. }) => {
+                    return Err(GateClosed { until: Some(until), why: "its gate opens only later".into() });
+                }
+                Ok(Permit::Frozen) => return Err(GateClosed { until: None, why: "the run is frozen".into() }),
+                Err(error) => return Err(GateClosed { until: None, why: error.to_string().into() }),
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What reading a page finds besides records: words that readers, store and report share.
+
+use serde::{Deserialize, Serialize};
+
+/// What an incremental traversal starts from. Saved by the store after its page's effects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Checkpoint(pub String);
+
+/// What makes the next fetch of a document conditional (RFC 9110 §13).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Validators {
+    /// `ETag`, as sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// `Last-Modified`, as sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<String>,
+}
+
+impl Validators {
+    /// Whether there is nothing to ask with.
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+}
+
+/// A record that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// Its id, if it has one, else its position (`dataset[3]`).
+    pub what: String,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// A fault in the input that a reader forgave. The name is in the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Forgiven {
+    /// An object where a list belongs.
+    ObjectForList,
+    /// A body that starts with a byte order mark.
+    ByteOrderMark,
+    /// A content type that the body contradicts.
+    ContentTypeMismatch,
+    /// Bytes that are not UTF-8, replaced.
+    InvalidUtf8,
+    /// A backslash in a JSON text before a character that can't be escaped, read as itself.
+    InvalidEscape,
+    /// `dcat:Catalogue` for `dcat:Catalog` and the like.
+    MisspeltClass,
+    /// A property under another vocabulary's name (`dct:endpointUrl`).
+    MisnamedProperty,
+    /// A page without the `@context` it needs.
+    MissingContext,
+    /// The same record twice in one document.
+    DuplicateRecord,
+    /// A catalogue record with the IRI of a dataset.
+    CatalogRecord,
+    /// A total that the pages contradict.
+    TotalMismatch,
+    /// An IRI that is not one, kept as text or left out.
+    InvalidIri,
+    /// A page link to another scheme or host, followed on the node's own origin.
+    ForeignPageLink,
+    /// A nested catalogue without an address, read as part of its parent.
+    NestedWithoutEndpoint,
+    /// A nested catalogue that leads back to one already visited.
+    Cycle,
+    /// The server gave fewer rows than asked for.
+    ClampedPageSize,
+    /// A value that does not have the type it should have, read all the same.
+    UnexpectedType,
+    /// A remote `@context` that was not fetched; known terms were read by their local names.
+    RemoteContext,
+    /// A dataset listed without the properties that its protocol demands.
+    MissingProperty,
+    /// A value longer than the reader keeps, left out.
+    OversizedValue,
+}
+
+/// Why a traversal can't be complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Limited {
+    /// `spec.limits.maxPages`.
+    MaxPages,
+    /// `spec.limits.maxRecords`.
+    MaxRecords,
+    /// `spec.limits.maxBytes`.
+    MaxBytes,
+    /// `spec.dsp.nested.maxDepth`.
+    MaxDepth,
+    /// A page link led to a page already read.
+    RepeatedPage,
+    /// The pages gave fewer records than the server's total.
+    FewerThanTotal,
+    /// A page link led away from the node's origin and was not followed.
+    ForeignPageLink,
+}

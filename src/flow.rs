@@ -1,0 +1,133 @@
+//! Work in flight as data: what the planner tells a queue, and the account that the queue gives back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::task::{NodeName, RunId};
+
+/// What a run's queue is told at the start, and again when something changes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunConfig {
+    /// The run.
+    pub run: RunId,
+    /// At most this many holders at a time (`spec.tokens`).
+    pub max_holders: u32,
+    /// How long a lease lasts without renewal.
+    pub lease: Duration,
+    /// A task that was being worked on in so many crashes is dead.
+    pub max_charges: u32,
+    /// The nodes.
+    pub nodes: Vec<NodeConfig>,
+    /// The budgets that nodes refer to.
+    pub budgets: Vec<BudgetConfig>,
+    /// What protects every origin, whatever the policy.
+    pub origin_protection: OriginProtection,
+}
+
+/// One node as the queue sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeConfig {
+    /// Its name.
+    pub name: NodeName,
+    /// The budget its requests count against, by precedence (§4): node, then connection, then credential, then default.
+    pub budget: BudgetId,
+    /// Which crawlers may take its tasks.
+    pub group: String,
+    /// Higher goes more often.
+    pub priority: i32,
+    /// Handed out or not.
+    pub suspended: bool,
+    /// What one [`TaskKind::Dataset`](crate::task::TaskKind::Dataset) request costs in calls.
+    pub api_calls_per_document: u32,
+}
+
+/// Names a budget: a policy, and what it is divided by (`budgetPer`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct BudgetId(pub Arc<str>);
+
+/// A budget: all limits bind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetConfig {
+    /// Its name.
+    pub id: BudgetId,
+    /// The limits.
+    pub limits: Vec<BudgetLimit>,
+    /// Requests under way at a time; `None`: only the origin's own cap.
+    pub max_concurrent: Option<u32>,
+    /// Slows down to this share of the rate, in percent, when a server pushes back; `None`: never.
+    pub adaptive_floor_percent: Option<u32>,
+}
+
+/// One limit of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetLimit {
+    /// What is counted.
+    pub unit: Unit,
+    /// How many, in any window of `period`.
+    pub amount: u64,
+    /// The window.
+    pub period: Duration,
+    /// Spread over the period, or as they come.
+    pub even: bool,
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum Unit {
+    /// Requests, taken before they are sent.
+    ApiCalls,
+    /// Records, known only afterwards.
+    Documents,
+    /// Decoded bytes, known only afterwards.
+    Bytes,
+}
+
+/// What protects every origin, whatever the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OriginProtection {
+    /// Requests under way at a time to one origin.
+    pub max_concurrent: u32,
+    /// The first back-off after a pushback without `Retry-After`; doubles with each event.
+    pub initial_backoff: Duration,
+    /// The longest back-off, and the longest `Retry-After` that is believed.
+    pub max_backoff: Duration,
+}
+
+/// The run's account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Ledger {
+    /// Tasks ever accepted.
+    pub discovered: u64,
+    /// Ready, though perhaps behind a closed gate.
+    pub queued: u64,
+    /// Waiting out a retry's delay.
+    pub delayed: u64,
+    /// Being worked on.
+    pub leased: u64,
+    /// Done.
+    pub done: u64,
+    /// Given up.
+    pub dead: u64,
+    /// No longer wanted.
+    pub dropped: u64,
+}
+
+impl Ledger {
+    /// discovered = queued + delayed + leased + done + dead + dropped.
+    pub fn is_balanced(&self) -> bool {
+        self.discovered == self.queued + self.delayed + self.leased + self.done + self.dead + self.dropped
+    }
+
+    /// Nothing is left to do.
+    pub fn is_drained(&self) -> bool {
+        self.queued + self.delayed + self.leased == 0
+    }
+}

@@ -1,0 +1,126 @@
+//! From a `CatalogNode` to what a crawler needs of it.
+
+use std::sync::Arc;
+
+use url::Url;
+
+use super::manifests::ManifestSet;
+use super::secrets::SecretSources;
+use crate::api::names::CA_KEY;
+use crate::api::{CatalogNodeSpec, DcatFormat, DspVersionChoice, Protocol};
+use crate::crawler::credential::Credential;
+use crate::crawler::http::NodeAccess;
+use crate::crawler::{CrawlNode, NodeLimits};
+use crate::protocol::registry::Readers;
+use crate::protocol::{
+    CkanSettings, DcatSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, RdfFormat, origin_of,
+};
+use crate::task::NodeName;
+
+/// What a node refers to, read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NodeSecrets {
+    pub(super) credential: Option<Arc<Credential>>,
+    pub(super) ca_pem: Option<Arc<str>>,
+}
+
+/// Reads what a node refers to. `Err` is a sentence for the person who runs the command.
+pub(super) fn read_secrets(
+    spec: &CatalogNodeSpec,
+    sources: &SecretSources,
+    manifests: &ManifestSet,
+) -> Result<NodeSecrets, String> {
+    let endpoint = parse_endpoint(spec)?;
+    let credential = match &spec.credential_ref {
+        Some(secret) => Some(sources.resolve(&secret.name, &endpoint, manifests).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    let ca_pem = match &spec.ca_ref {
+        Some(config_map) => {
+            let found = manifests.config_map(&config_map.name).and_then(|map| map.data.get(CA_KEY));
+            let missing =
+                || format!("spec.caRef: ConfigMap {} with key {CA_KEY} is not in the input; add it", config_map.name);
+            Some(Arc::from(found.ok_or_else(missing)?.as_str()))
+        }
+        None => None,
+    };
+    Ok(NodeSecrets { credential: credential.map(Arc::new), ca_pem })
+}
+
+fn parse_endpoint(spec: &CatalogNodeSpec) -> Result<Url, String> {
+    Url::parse(&spec.endpoint)
+        .map_err(|error| format!("spec.endpoint {:?} is not an absolute URL: {error}", spec.endpoint))
+}
+
+/// Builds a crawler's view of a node. `Err` is a sentence for the person who wrote the node.
+pub(super) fn build_crawl_node(
+    name: NodeName,
+    spec: &CatalogNodeSpec,
+    secrets: NodeSecrets,
+    readers: &Readers,
+) -> Result<CrawlNode, String> {
+    let endpoint = parse_endpoint(spec)?;
+    let settings = settings_of(spec);
+    let access = NodeAccess {
+        credential: secrets.credential,
+        credential_origins: vec![origin_of(&endpoint)],
+        ca_pem: secrets.ca_pem,
+        request_timeout: Some(spec.limits.request_timeout.get()),
+        max_decoded_bytes: Some(spec.limits.max_bytes.get()),
+    };
+    Ok(CrawlNode {
+        reader: readers.for_settings(&settings),
+        context: NodeContext { name, endpoint, settings, checkpoint: None },
+        access: Arc::new(access),
+        limits: NodeLimits {
+            max_pages: spec.limits.max_pages,
+            max_records: spec.limits.max_records,
+            max_bytes: spec.limits.max_bytes.get(),
+        },
+    })
+}
+
+/// The settings of the node's protocol. A node whose protocol has no reader never gets here: the planner leaves it out.
+fn settings_of(spec: &CatalogNodeSpec) -> ProtocolSettings {
+    match spec.protocol {
+        Protocol::DSP => ProtocolSettings::Dsp(dsp_settings(spec)),
+        Protocol::CKAN => ProtocolSettings::Ckan(ckan_settings(spec)),
+        Protocol::DCAT => ProtocolSettings::Dcat(dcat_settings(spec)),
+        Protocol::Auto | Protocol::OAIPMH | Protocol::STAC | Protocol::CSW => ProtocolSettings::Auto,
+    }
+}
+
+fn dsp_settings(spec: &CatalogNodeSpec) -> DspSettings {
+    let dsp = spec.dsp.clone().unwrap_or_default();
+    DspSettings {
+        version: match dsp.version {
+            DspVersionChoice::Auto => None,
+            DspVersionChoice::V08 => Some(DspVersion::V08),
+            DspVersionChoice::V2024_1 => Some(DspVersion::V2024_1),
+            DspVersionChoice::V2025_1 => Some(DspVersion::V2025_1),
+        },
+        page_size: dsp.page_size,
+        follow_nested: dsp.nested.follow,
+        max_depth: dsp.nested.max_depth,
+        allow_cross_origin: dsp.nested.allow_cross_origin,
+    }
+}
+
+fn ckan_settings(spec: &CatalogNodeSpec) -> CkanSettings {
+    let ckan = spec.ckan.clone().unwrap_or_default();
+    CkanSettings { page_size: ckan.page_size, filter: ckan.filter }
+}
+
+fn dcat_settings(spec: &CatalogNodeSpec) -> DcatSettings {
+    let dcat = spec.dcat.clone().unwrap_or_default();
+    DcatSettings {
+        format: match dcat.format {
+            DcatFormat::Auto => None,
+            DcatFormat::JsonLd => Some(RdfFormat::JsonLd),
+            DcatFormat::Turtle => Some(RdfFormat::Turtle),
+            DcatFormat::NTriples => Some(RdfFormat::NTriples),
+            DcatFormat::RdfXml => Some(RdfFormat::RdfXml),
+        },
+        follow_linked_datasets: dcat.follow_linked_datasets,
+    }
+}

@@ -1,0 +1,112 @@
+//! Reading what a decision needs: the frozen input, the store's memory, the queue.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::LocalError;
+use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
+use crate::planner::{CrawlerState, ExecutionPlan, NodeObservation, QueueObservation, RunSnapshot, plan_run};
+use crate::queue::Queue;
+use crate::store::{RunState, Store};
+use crate::task::{CatalogName, NodeName, RunId};
+
+/// What a run was asked to do, as it was when it began: a resumed run goes on with this, whatever the files say now.
+/// Holds references to Secrets, never their content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunInput {
+    /// The Catalog.
+    pub catalog: Catalog,
+    /// The run.
+    pub spec: CrawlRunSpec,
+    /// All nodes.
+    pub nodes: Vec<CatalogNode>,
+    /// All policies.
+    pub policies: Vec<ThrottlePolicy>,
+}
+
+impl RunInput {
+    /// The Catalog's name.
+    pub fn catalog_name(&self) -> CatalogName {
+        CatalogName::from(self.catalog.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    /// On one machine one process serves every crawler class: classes are a matter of pods.
+    pub(super) fn without_crawler_classes(mut self) -> Self {
+        self.nodes.iter_mut().for_each(|node| node.spec.crawler_class = None);
+        self
+    }
+}
+
+/// The parts of a snapshot that change while a run goes on.
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    pub(super) now: Timestamp,
+    pub(super) queue: Option<QueueObservation>,
+    pub(super) running_tokens: BTreeSet<u32>,
+    pub(super) interrupted: bool,
+}
+
+/// Everything about a run at one moment.
+pub(super) fn build_snapshot(
+    input: &RunInput,
+    state: &RunState,
+    remembered: &BTreeMap<NodeName, NodeObservation>,
+    live: Live,
+) -> RunSnapshot {
+    RunSnapshot {
+        now: live.now,
+        run: state.run.clone(),
+        started_at: state.started_at,
+        spec: input.spec.clone(),
+        catalog: input.catalog.clone(),
+        nodes: input.nodes.clone(),
+        policies: input.policies.clone(),
+        remembered: remembered.clone(),
+        queue: live.queue,
+        crawlers: live.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
+        // One process, one run: all of its tokens are its own.
+        token_share: input.spec.settings.tokens,
+        interrupted: live.interrupted,
+    }
+}
+
+/// What the store remembers of the Catalog's nodes.
+pub(super) async fn observe_remembered(
+    store: &dyn Store,
+    catalog: &CatalogName,
+) -> Result<BTreeMap<NodeName, NodeObservation>, LocalError> {
+    let nodes = store.nodes(catalog).await?;
+    Ok(nodes
+        .into_iter()
+        .map(|(name, state)| {
+            let last_crawled_at = state.last_crawled_at;
+            (name, NodeObservation { last_crawled_at, failures_in_row: state.failures_in_row })
+        })
+        .collect())
+}
+
+/// The run's queue.
+pub(super) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<QueueObservation, LocalError> {
+    let ledger = queue.ledger(run).await?;
+    let lanes = queue.lanes(run, usize::MAX).await?;
+    let ready = lanes.iter().filter(|lane| lane.waiting.is_none()).map(|lane| lane.queued).sum();
+    Ok(QueueObservation { ledger, ready, frozen: false })
+}
+
+/// The first plan of a run of this input, as if nothing had been crawled yet. For `trawler plan`.
+pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
+    let catalog = input.catalog_name();
+    let state = RunState {
+        run: RunId::from(format!("{catalog}-1")),
+        number: 1,
+        catalog,
+        mode: crate::store::Mode::Full,
+        spec: String::new(),
+        started_at: now,
+    };
+    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false };
+    plan_run(&build_snapshot(input, &state, &BTreeMap::new(), live))
+}

@@ -1,0 +1,296 @@
+//! `report.json`: what a run came to. Stable: fields are only added.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::crawler::StageSeconds;
+use crate::planner::{SkippedNode, Verdict};
+use crate::store::{Mode, SectionReport};
+use crate::task::{CatalogName, NodeName, RunId};
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The run.
+    pub run: RunId,
+    /// Its number in its Catalog.
+    pub number: u64,
+    /// Whose.
+    pub catalog: CatalogName,
+    /// How much it looked at.
+    pub mode: Mode,
+    /// Nothing was written.
+    pub dry_run: bool,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// The budget of nodes that no `ThrottlePolicy` is assigned to.
+    pub default_budget: String,
+    /// Sums over all nodes.
+    pub totals: Totals,
+    /// Where the time went, summed over all tasks.
+    pub stage_seconds: StageSeconds,
+    /// Each node of the Catalog, in order of their names.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunOutcome {
+    /// Every section of every node was complete.
+    Complete,
+    /// Some nodes failed or were partial, no more than `spec.maxFailedNodesPercent`.
+    PartiallyComplete,
+    /// Too many nodes failed, or all of them.
+    Failed,
+    /// `spec.deadline` passed first.
+    DeadlineExceeded,
+}
+
+/// Sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Live records after the run.
+    pub records: u64,
+    /// New.
+    pub added: u64,
+    /// Changed.
+    pub updated: u64,
+    /// Seen and the same.
+    pub unchanged: u64,
+    /// Gone.
+    pub deleted: u64,
+    /// Not seen and kept all the same.
+    pub kept_unseen: u64,
+    /// Not readable.
+    pub rejected: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+}
+
+/// What one node came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// Its name.
+    pub name: NodeName,
+    /// The protocol spoken, or asked for.
+    pub protocol: String,
+    /// How it fared.
+    pub state: NodeResult,
+    /// Why, where the state needs a reason: one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Its records are older than this run, because it failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+    /// Its sums.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Its sections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<SectionReport>,
+}
+
+/// How a node fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeResult {
+    /// Every section was complete.
+    Complete,
+    /// Something was got, and something is missing.
+    Partial,
+    /// Nothing was got.
+    Failed,
+    /// It was left out of this run.
+    Skipped,
+    /// The Catalog no longer selects it; its records go.
+    Removed,
+}
+
+impl fmt::Display for NodeResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Removed => "removed",
+        })
+    }
+}
+
+/// What a report is made from.
+#[derive(Debug)]
+pub(super) struct ReportInput {
+    pub(super) run: RunId,
+    pub(super) number: u64,
+    pub(super) catalog: CatalogName,
+    pub(super) mode: Mode,
+    pub(super) dry_run: bool,
+    pub(super) started_at: Timestamp,
+    pub(super) finished_at: Timestamp,
+    pub(super) verdict: Verdict,
+    pub(super) max_failed_nodes_percent: u32,
+    /// The nodes of the run, with the protocol asked for.
+    pub(super) crawled: Vec<(NodeName, String)>,
+    pub(super) skipped: Vec<SkippedNode>,
+    /// Nodes that could not even be started.
+    pub(super) problems: BTreeMap<NodeName, String>,
+    pub(super) sections: Vec<SectionReport>,
+    /// Live records of each node.
+    pub(super) records: BTreeMap<NodeName, u64>,
+    pub(super) default_budget: String,
+    pub(super) stage_seconds: StageSeconds,
+}
+
+/// Makes the report. Pure.
+pub(super) fn build_report(input: ReportInput) -> Report {
+    let mut by_node: BTreeMap<NodeName, Vec<SectionReport>> = BTreeMap::new();
+    for section in input.sections {
+        by_node.entry(section.section.node.clone()).or_default().push(section);
+    }
+    let records_of = |name: &NodeName| input.records.get(name).copied().unwrap_or(0);
+    let mut nodes: Vec<NodeReport> = Vec::new();
+    for (name, protocol) in input.crawled {
+        let sections = by_node.remove(&name).unwrap_or_default();
+        nodes.push(crawled_node(name.clone(), protocol, sections, input.problems.get(&name), records_of(&name)));
+    }
+    for SkippedNode { node, reason } in input.skipped {
+        by_node.remove(&node);
+        let totals = Totals { records: records_of(&node), ..Totals::default() };
+        let (protocol, message) = (String::new(), Some(reason.to_string()));
+        nodes.push(NodeReport {
+            name: node,
+            protocol,
+            state: NodeResult::Skipped,
+            message,
+            stale: false,
+            totals,
+            sections: Vec::new(),
+        });
+    }
+    for (name, sections) in by_node {
+        let totals = sum(&sections, records_of(&name));
+        let message = Some("the Catalog no longer selects it".to_owned());
+        nodes.push(NodeReport {
+            name,
+            protocol: String::new(),
+            state: NodeResult::Removed,
+            message,
+            stale: false,
+            totals,
+            sections,
+        });
+    }
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    let outcome = outcome_of(&nodes, input.verdict, input.max_failed_nodes_percent);
+    let totals = nodes.iter().fold(Totals::default(), |sum, node| sum.plus(&node.totals));
+    Report {
+        run: input.run,
+        number: input.number,
+        catalog: input.catalog,
+        mode: input.mode,
+        dry_run: input.dry_run,
+        started_at: input.started_at,
+        finished_at: input.finished_at,
+        outcome,
+        default_budget: input.default_budget,
+        totals,
+        stage_seconds: input.stage_seconds,
+        nodes,
+    }
+}
+
+fn crawled_node(
+    name: NodeName,
+    asked_protocol: String,
+    sections: Vec<SectionReport>,
+    problem: Option<&String>,
+    records: u64,
+) -> NodeReport {
+    let totals = sum(&sections, records);
+    let spoken = sections.iter().map(|section| section.protocol.as_str()).find(|spoken| !spoken.is_empty());
+    let protocol = spoken.map_or(asked_protocol, str::to_owned);
+    let seen = totals.added + totals.updated + totals.unchanged;
+    let trouble = sections.iter().find_map(|section| {
+        let partial = section.partial.as_ref()?;
+        Some(section.failures.first().unwrap_or(partial).clone())
+    });
+    let held = sections.iter().find_map(|section| {
+        let held = section.held?;
+        Some(format!(
+            "{held} records of {} are no longer listed; deleting them is held (section {:?}, traversal {})",
+            section.section,
+            section.section.section.as_str(),
+            section.number
+        ))
+    });
+    let (state, message) = match (problem, trouble) {
+        (Some(problem), _) => (NodeResult::Failed, Some(problem.clone())),
+        (None, Some(trouble)) if seen == 0 => (NodeResult::Failed, Some(trouble)),
+        (None, Some(trouble)) => (NodeResult::Partial, Some(trouble)),
+        (None, None) if sections.is_empty() => {
+            (NodeResult::Failed, Some("it was not reached before the run ended".to_owned()))
+        }
+        (None, None) => (NodeResult::Complete, held),
+    };
+    let stale = state == NodeResult::Failed && records > 0;
+    NodeReport { name, protocol, state, message, stale, totals, sections }
+}
+
+fn outcome_of(nodes: &[NodeReport], verdict: Verdict, max_failed_percent: u32) -> RunOutcome {
+    if verdict == Verdict::DeadlineExceeded {
+        return RunOutcome::DeadlineExceeded;
+    }
+    let count = |state: NodeResult| nodes.iter().filter(|node| node.state == state).count() as u64;
+    let (complete, partial, failed) =
+        (count(NodeResult::Complete), count(NodeResult::Partial), count(NodeResult::Failed));
+    let crawled = complete + partial + failed;
+    if failed + partial == 0 {
+        RunOutcome::Complete
+    } else if failed == crawled || failed * 100 > crawled * u64::from(max_failed_percent) {
+        RunOutcome::Failed
+    } else {
+        RunOutcome::PartiallyComplete
+    }
+}
+
+fn sum(sections: &[SectionReport], records: u64) -> Totals {
+    sections.iter().fold(Totals { records, ..Totals::default() }, |sum, section| Totals {
+        records: sum.records,
+        added: sum.added + section.added,
+        updated: sum.updated + section.updated,
+        unchanged: sum.unchanged + section.unchanged,
+        deleted: sum.deleted + section.deleted,
+        kept_unseen: sum.kept_unseen + section.kept_unseen,
+        rejected: sum.rejected + section.rejected_count,
+        requests: sum.requests + section.requests,
+        bytes: sum.bytes + section.bytes,
+    })
+}
+
+impl Totals {
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            records: self.records + other.records,
+            added: self.added + other.added,
+            updated: self.updated + other.updated,
+            unchanged: self.unchanged + other.unchanged,
+            deleted: self.deleted + other.deleted,
+            kept_unseen: self.kept_unseen + other.kept_unseen,
+            rejected: self.rejected + other.rejected,
+            requests: self.requests + other.requests,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! One local run: observe, plan, apply, until the plan says that it is finished; then the report.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::LocalError;
+use super::apply::Stage;
+use super::display::Display;
+use super::export::{self, Format};
+use super::manifests::ManifestSet;
+use super::nodes::{build_crawl_node, read_secrets};
+use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
+use super::report::{Report, ReportInput, build_report};
+use super::secrets::SecretSources;
+use crate::api::{CatalogNode, RemovalPolicy, RunMode};
+use crate::clock::SharedClock;
+use crate::crawler::http::{HttpClient, HttpConfig};
+use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
+use crate::planner::{ExecutionPlan, Step, Verdict, describe_default_budget, plan_run};
+use crate::protocol::registry::Readers;
+use crate::queue::SharedQueue;
+use crate::queue::memory::MemoryQueue;
+use crate::store::files::FileStore;
+use crate::store::{DeletionGuard, Mode, NodeState, RunStart, RunState, SharedStore};
+use crate::task::{NodeName, SectionKey, SectionPath};
+
+/// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The report's name in the output directory.
+pub const REPORT_FILE: &str = "report.json";
+
+/// How a run is to be done.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// Where records, report and state go.
+    pub dir: PathBuf,
+    /// How records are written.
+    pub format: Format,
+    /// Say what would change; write nothing.
+    pub dry_run: bool,
+    /// Abandon an unfinished run.
+    pub restart: bool,
+    /// The client's settings.
+    pub http: HttpConfig,
+    /// Where Secrets come from, beside the manifests.
+    pub secrets: SecretSources,
+    /// The manifests, for their Secrets and ConfigMaps: their content is read anew even if a run is resumed.
+    pub manifests: ManifestSet,
+    /// What is shown while it goes on.
+    pub display: Display,
+    /// Cancelled to ask for an orderly end.
+    pub interrupt: CancellationToken,
+    /// Time.
+    pub clock: SharedClock,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum RunEnd {
+    /// It came to an end; the report says to which.
+    Finished {
+        /// What it came to.
+        report: Box<Report>,
+        /// The file with the records; none for a dry run.
+        records: Option<PathBuf>,
+    },
+    /// It was interrupted, and can be resumed.
+    Interrupted,
+}
+
+/// Does a run, or goes on with the unfinished one.
+pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
+    let store: SharedStore = if options.dry_run {
+        Arc::new(FileStore::open_dry_run(&options.dir).map_err(LocalError::Output)?)
+    } else {
+        Arc::new(FileStore::open(&options.dir).map_err(LocalError::Output)?)
+    };
+    let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
+    let catalog = input.catalog_name();
+    let remembered = observe_remembered(store.as_ref(), &catalog).await?;
+    let queue: SharedQueue = Arc::new(MemoryQueue::new(options.clock.clone()));
+    let first_look =
+        Live { now: options.clock.now(), queue: None, running_tokens: Default::default(), interrupted: false };
+    let mut plan = plan_run(&build_snapshot(&input, &state, &remembered, first_look));
+    for skipped in &plan.skipped {
+        warn!(node = %skipped.node, "node left out: {}", skipped.reason);
+    }
+    let (nodes, problems) = build_nodes(&input, &plan, &options);
+    let http = HttpClient::new(options.http.clone(), options.clock.clone())
+        .map_err(|error| LocalError::Http(error.to_string()))?;
+    let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
+    options.display.begin(&input, &state, &context.progress, resumed);
+    for (node, problem) in &problems {
+        warn!(node = %node, "node can't be crawled: {problem}");
+    }
+    let mut stage = Stage::new(context.clone(), state.clone(), resumed, problems);
+    let crawled = plan.nodes.clone();
+    let skipped = plan.skipped.clone();
+    let verdict = loop {
+        if let Some(verdict) = stage.apply(&plan).await? {
+            break verdict;
+        }
+        tokio::select! {
+            ended = stage.crawler_ended() => ended?,
+            () = tokio::time::sleep(TICK) => {}
+            () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
+        }
+        let observed = observe_queue(queue.as_ref(), &state.run).await?;
+        options.display.update(
+            &context.progress,
+            &observed.ledger,
+            &queue.lanes(&state.run, 64).await?,
+            options.clock.now(),
+        );
+        let live = Live {
+            now: options.clock.now(),
+            queue: Some(observed),
+            running_tokens: stage.running_tokens(),
+            interrupted: options.interrupt.is_cancelled(),
+        };
+        plan = plan_run(&build_snapshot(&input, &state, &remembered, live));
+    };
+    options.display.end();
+    if verdict == Verdict::Interrupted {
+        info!(run = %state.run, "interrupted");
+        return Ok(RunEnd::Interrupted);
+    }
+    let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
+    stage.close_books(&crawled, &removed, verdict).await?;
+    let mut records = BTreeMap::new();
+    for (name, node) in store.nodes(&catalog).await? {
+        records.insert(name, node.records);
+    }
+    let asked_protocol =
+        |name: &NodeName| find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default();
+    let report = build_report(ReportInput {
+        run: state.run.clone(),
+        number: state.number,
+        catalog: catalog.clone(),
+        mode: state.mode,
+        dry_run: options.dry_run,
+        started_at: state.started_at,
+        finished_at: options.clock.now(),
+        verdict,
+        max_failed_nodes_percent: input.spec.settings.max_failed_nodes_percent,
+        crawled: crawled.iter().map(|name| (name.clone(), asked_protocol(name))).collect(),
+        skipped,
+        problems: stage.problems.clone(),
+        sections: store.reports(&state.run).await?,
+        records,
+        default_budget: describe_default_budget(),
+        stage_seconds: context.progress.stage_seconds(),
+    });
+    let report_json = serde_json::to_string_pretty(&report).unwrap_or_default();
+    let published = if options.dry_run {
+        None
+    } else {
+        // Records first, then the report, then the end of the run: a crash in between is healed by resuming the run,
+        // which has nothing left to fetch.
+        let published = export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
+        write_report(&options.dir, &report_json)?;
+        store.finish_run(&state.run, &report_json).await?;
+        store.compact().await?;
+        Some(published.path)
+    };
+    Ok(RunEnd::Finished { report: Box::new(report), records: published })
+}
+
+/// Finds the unfinished run, or begins one. An unfinished run goes on with what it was started with.
+async fn begin(
+    store: &dyn crate::store::Store,
+    input: RunInput,
+    options: &RunOptions,
+) -> Result<(RunInput, RunState, bool), LocalError> {
+    let catalog = input.catalog_name();
+    if let Some(state) = store.unfinished_run(&catalog).await? {
+        if !options.restart && !options.dry_run {
+            let frozen: RunInput = serde_json::from_str(&state.spec)
+                .map_err(|error| LocalError::UnreadableInput { run: state.run.clone(), why: error.to_string() })?;
+            info!(run = %state.run, "resuming the unfinished run");
+            return Ok((frozen, state, true));
+        }
+        store.finish_run(&state.run, "").await?;
+    }
+    let mode = match input.spec.settings.mode {
+        RunMode::Full => Mode::Full,
+        RunMode::Incremental => Mode::Incremental,
+    };
+    let spec = serde_json::to_string(&input).unwrap_or_default();
+    let start = RunStart { catalog, mode, spec, started_at: options.clock.now() };
+    let state = store.begin_run(start).await?;
+    Ok((input, state, false))
+}
+
+fn build_context(
+    input: &RunInput,
+    state: &RunState,
+    options: &RunOptions,
+    store: SharedStore,
+    queue: SharedQueue,
+    http: HttpClient,
+    nodes: BTreeMap<NodeName, CrawlNode>,
+) -> CrawlContext {
+    let settings = &input.spec.settings;
+    let deletion = &input.catalog.spec.deletion;
+    CrawlContext {
+        run: state.run.clone(),
+        queue,
+        store,
+        http,
+        progress: Arc::new(Progress::new(nodes.keys().cloned())),
+        nodes,
+        retries: RetryPolicy {
+            limit: settings.retries.limit,
+            initial_delay: settings.retries.initial_delay.get(),
+            max_delay: settings.retries.max_delay.get(),
+        },
+        guard: DeletionGuard { max_percent: deletion.max_percent, min_records: deletion.min_records },
+        approved_deletions: approved_deletions(input),
+        incremental: state.mode == Mode::Incremental,
+        concurrency: settings.crawler.concurrency as usize,
+        clock: options.clock.clone(),
+    }
+}
+
+/// Builds the nodes of the run. One that can't be built is a problem of its own and stops no other.
+fn build_nodes(
+    input: &RunInput,
+    plan: &ExecutionPlan,
+    options: &RunOptions,
+) -> (BTreeMap<NodeName, CrawlNode>, BTreeMap<NodeName, String>) {
+    let readers = Readers::new();
+    let mut nodes = BTreeMap::new();
+    let mut problems = BTreeMap::new();
+    for name in &plan.nodes {
+        let Some(node) = find_node(input, name) else { continue };
+        let built = read_secrets(&node.spec, &options.secrets, &options.manifests)
+            .and_then(|secrets| build_crawl_node(name.clone(), &node.spec, secrets, &readers));
+        match built {
+            Ok(node) => {
+                nodes.insert(name.clone(), node);
+            }
+            Err(problem) => {
+                problems.insert(name.clone(), problem);
+            }
+        }
+    }
+    (nodes, problems)
+}
+
+fn find_node<'a>(input: &'a RunInput, name: &NodeName) -> Option<&'a CatalogNode> {
+    input.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name.as_str()))
+}
+
+/// Nodes that the store knows and the Catalog no longer selects, if their records are to go. A run over a part of the
+/// nodes says nothing about the others.
+fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec<NodeName> {
+    if input.catalog.spec.deletion.on_node_removal == RemovalPolicy::Keep {
+        return Vec::new();
+    }
+    let selector = &input.catalog.spec.catalog_node_selector;
+    let none = BTreeMap::new();
+    let selected = |name: &NodeName| {
+        find_node(input, name).is_some_and(|node| selector.matches(node.metadata.labels.as_ref().unwrap_or(&none)))
+    };
+    known.iter().filter(|(name, state)| state.records > 0 && !selected(name)).map(|(name, _)| name.clone()).collect()
+}
+
+/// The annotation that approves held sweeps: `node/number`, or `node/section#number`, separated by blanks or commas.
+pub(super) const APPROVED_DELETIONS_ANNOTATION: &str = "trawler.dev/approved-deletions";
+
+fn approved_deletions(input: &RunInput) -> Vec<(SectionKey, u64)> {
+    let annotations = input.catalog.metadata.annotations.as_ref();
+    let Some(text) = annotations.and_then(|annotations| annotations.get(APPROVED_DELETIONS_ANNOTATION)) else {
+        return Vec::new();
+    };
+    text.split([' ', ',', '\n']).filter_map(parse_approval).collect()
+}
+
+/// `acme#7` or `acme/https://plant.example/dsp#7`.
+fn parse_approval(word: &str) -> Option<(SectionKey, u64)> {
+    let (section, number) = word.trim().rsplit_once('#')?;
+    let (node, path) = section.split_once('/').unwrap_or((section, ""));
+    let key = SectionKey { node: NodeName::from(node), section: SectionPath::from(path) };
+    Some((key, number.parse().ok()?))
+}
+
+fn is_stopping(plan: &ExecutionPlan) -> bool {
+    plan.steps.contains(&Step::StopCrawlers)
+}
+
+fn write_report(dir: &Path, json: &str) -> Result<(), LocalError> {
+    let path = dir.join(REPORT_FILE);
+    let written = tempfile::NamedTempFile::new_in(dir).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, json.as_bytes())?;
+        std::io::Write::write_all(&mut file, b"\n")?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(())
+    });
+    written.map_err(|source| LocalError::Report { path: path.display().to_string(), source })
+}
+
+/// The report of the last finished run in a directory, if there is one.
+pub fn read_report(dir: &Path) -> Result<Option<Report>, LocalError> {
+    let path = dir.join(REPORT_FILE);
+    let unreadable = |source| LocalError::ReadReport { path: path.display().to_string(), source };
+    match std::fs::read(&path) {
+        Ok(json) => serde_json::from_slice(&json).map(Some).map_err(|error| unreadable(error.into())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
+}

@@ -1,0 +1,157 @@
+//! Which budget each node's requests count against, and what protects every server all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::api::{BudgetPer, CatalogNode, Pacing, TargetType, ThrottlePolicy, ThrottleUnit};
+use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, NodeConfig, OriginProtection, Unit};
+use crate::task::NodeName;
+
+/// What protects every origin, whatever the policy: at most 8 requests under way; after a 429, 503 or timeout without
+/// `Retry-After` nothing is sent for 2 s, doubling with each such event up to 5 min; a longer `Retry-After` is believed
+/// up to an hour.
+pub const ORIGIN_PROTECTION: OriginProtection = OriginProtection {
+    max_concurrent: 8,
+    initial_backoff: Duration::from_secs(2),
+    max_backoff: Duration::from_secs(3600),
+};
+
+/// The polite default of a connection that no policy is assigned to: 10 requests in any second, 4 under way.
+pub const DEFAULT_BUDGET: (BudgetLimit, u32) =
+    (BudgetLimit { unit: Unit::ApiCalls, amount: 10, period: Duration::from_secs(1), even: false }, 4);
+
+/// The default budget in one sentence, for reports and documents.
+pub fn describe_default_budget() -> String {
+    let (limit, concurrent) = DEFAULT_BUDGET;
+    format!(
+        "at most {} requests in any {} s and {concurrent} at a time to one server",
+        limit.amount,
+        limit.period.as_secs()
+    )
+}
+
+/// Gives each node its budget. Precedence: the node's own reference, then a policy that targets its connection, then one
+/// that targets its credential; of several at one level the oldest, then the first by name, wins.
+pub(super) fn assign_budgets(
+    crawled: &[(NodeName, &CatalogNode)],
+    policies: &[ThrottlePolicy],
+) -> (Vec<NodeConfig>, Vec<BudgetConfig>) {
+    let mut ordered: Vec<&ThrottlePolicy> = policies.iter().collect();
+    ordered.sort_by_key(|policy| {
+        (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), policy.metadata.name.as_deref())
+    });
+    let mut budgets: BTreeMap<BudgetId, BudgetConfig> = BTreeMap::new();
+    let nodes = crawled
+        .iter()
+        .map(|(name, node)| {
+            let connection = connection_of(node);
+            let policy = policy_of(node, &connection, &ordered);
+            let budget = match policy {
+                Some(policy) => policy_budget(policy, name, &connection),
+                None => default_budget(&connection),
+            };
+            let id = budget.id.clone();
+            budgets.entry(id.clone()).or_insert(budget);
+            NodeConfig {
+                name: name.clone(),
+                budget: id,
+                group: node.spec.crawler_class.clone().unwrap_or_else(|| "default".to_owned()),
+                priority: node.spec.priority,
+                suspended: false,
+                api_calls_per_document: node.spec.api_calls_per_document,
+            }
+        })
+        .collect();
+    (nodes, budgets.into_values().collect())
+}
+
+/// The groups of these nodes.
+pub(super) fn groups_of(nodes: &[NodeConfig]) -> BTreeSet<&str> {
+    nodes.iter().map(|node| node.group.as_str()).collect()
+}
+
+/// `spec.connection`, or the endpoint's origin as `https://host:443`.
+fn connection_of(node: &CatalogNode) -> String {
+    node.spec.connection.clone().unwrap_or_else(|| match Url::parse(&node.spec.endpoint) {
+        Ok(url) => format!(
+            "{}://{}:{}",
+            url.scheme(),
+            url.host_str().unwrap_or_default(),
+            url.port_or_known_default().unwrap_or_default()
+        ),
+        Err(_) => node.spec.endpoint.clone(),
+    })
+}
+
+fn policy_of<'a>(node: &CatalogNode, connection: &str, ordered: &[&'a ThrottlePolicy]) -> Option<&'a ThrottlePolicy> {
+    let named = node.spec.throttle_policy_ref.as_ref().and_then(|reference| {
+        ordered.iter().find(|policy| policy.metadata.name.as_deref() == Some(reference.name.as_str())).copied()
+    });
+    let targeting = |target_type: TargetType, name: &str| {
+        ordered
+            .iter()
+            .find(|policy| {
+                policy
+                    .spec
+                    .targets
+                    .iter()
+                    .any(|target| target.target_type == target_type && same_target(target_type, &target.name, name))
+            })
+            .copied()
+    };
+    named.or_else(|| targeting(TargetType::Connection, connection)).or_else(|| {
+        node.spec.credential_ref.as_ref().and_then(|secret| targeting(TargetType::Credential, &secret.name))
+    })
+}
+
+/// A connection may be targeted by its name, or by an origin with or without its port.
+fn same_target(target_type: TargetType, target: &str, name: &str) -> bool {
+    target == name
+        || (target_type == TargetType::Connection
+            && Url::parse(target).is_ok_and(|url| {
+                format!(
+                    "{}://{}:{}",
+                    url.scheme(),
+                    url.host_str().unwrap_or_default(),
+                    url.port_or_known_default().unwrap_or_default()
+                ) == name
+            }))
+}
+
+fn policy_budget(policy: &ThrottlePolicy, node: &NodeName, connection: &str) -> BudgetConfig {
+    let name = policy.metadata.name.as_deref().unwrap_or_default();
+    let id = match policy.spec.budget_per {
+        BudgetPer::Policy => name.to_owned(),
+        BudgetPer::Connection => format!("{name} for {connection}"),
+        BudgetPer::Node => format!("{name} for {node}"),
+    };
+    let limits = policy.spec.limits.iter().map(|limit| BudgetLimit {
+        unit: match limit.unit {
+            ThrottleUnit::ApiCalls => Unit::ApiCalls,
+            ThrottleUnit::Documents => Unit::Documents,
+            ThrottleUnit::Bytes => Unit::Bytes,
+        },
+        amount: limit.amount.get(),
+        period: limit.period.get(),
+        even: limit.pacing == Pacing::Even,
+    });
+    BudgetConfig {
+        id: BudgetId(Arc::from(id)),
+        limits: limits.collect(),
+        max_concurrent: policy.spec.max_concurrent,
+        adaptive_floor_percent: policy.spec.adaptive.enabled.then_some(policy.spec.adaptive.floor_percent),
+    }
+}
+
+fn default_budget(connection: &str) -> BudgetConfig {
+    let (limit, max_concurrent) = DEFAULT_BUDGET;
+    BudgetConfig {
+        id: BudgetId(Arc::from(format!("default for {connection}"))),
+        limits: vec![limit],
+        max_concurrent: Some(max_concurrent),
+        adaptive_floor_percent: Some(5),
+    }
+}

@@ -1,0 +1,65 @@
+//! Which nodes a run crawls, and why it leaves others out.
+
+use url::Url;
+
+use super::execution_plan::{SkipReason, SkippedNode};
+use super::snapshot::RunSnapshot;
+use crate::api::{CatalogNode, Protocol};
+use crate::task::NodeName;
+
+/// The nodes of a run.
+#[derive(Debug, Default)]
+pub(super) struct Selection<'a> {
+    pub(super) crawled: Vec<(NodeName, &'a CatalogNode)>,
+    pub(super) skipped: Vec<SkippedNode>,
+}
+
+/// Selects: of the Catalog's nodes those that the run names or selects (all, if it does neither), less those that can't
+/// be crawled now. Both lists are in order of the nodes' names.
+pub(super) fn select_nodes(snapshot: &RunSnapshot) -> Selection<'_> {
+    let settings = &snapshot.spec.settings;
+    let mut selected: Vec<(&str, &CatalogNode)> = snapshot
+        .nodes
+        .iter()
+        .filter_map(|node| node.metadata.name.as_deref().map(|name| (name, node)))
+        .filter(|(_, node)| snapshot.catalog.spec.catalog_node_selector.matches(labels_of(node)))
+        .filter(|(name, _)| {
+            settings.catalog_node_names.is_empty() || settings.catalog_node_names.iter().any(|wanted| wanted == name)
+        })
+        .filter(|(_, node)| {
+            settings.catalog_node_selector.as_ref().is_none_or(|selector| selector.matches(labels_of(node)))
+        })
+        .collect();
+    selected.sort_by_key(|(name, _)| *name);
+    let mut selection = Selection::default();
+    for (name, node) in selected {
+        let name = NodeName::from(name);
+        match skip_reason(snapshot, &name, node) {
+            Some(reason) => selection.skipped.push(SkippedNode { node: name, reason }),
+            None => selection.crawled.push((name, node)),
+        }
+    }
+    selection
+}
+
+fn labels_of(node: &CatalogNode) -> &std::collections::BTreeMap<String, String> {
+    static NONE: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
+    node.metadata.labels.as_ref().unwrap_or(&NONE)
+}
+
+fn skip_reason(snapshot: &RunSnapshot, name: &NodeName, node: &CatalogNode) -> Option<SkipReason> {
+    if node.spec.suspend {
+        return Some(SkipReason::Suspended);
+    }
+    if !matches!(node.spec.protocol, Protocol::Auto | Protocol::DSP | Protocol::CKAN | Protocol::DCAT) {
+        return Some(SkipReason::ProtocolNotSupported { protocol: format!("{:?}", node.spec.protocol) });
+    }
+    if let Err(error) = Url::parse(&node.spec.endpoint) {
+        let why = format!("spec.endpoint {:?} is not an absolute URL: {error}", node.spec.endpoint);
+        return Some(SkipReason::Invalid { why });
+    }
+    let interval = node.spec.recrawl_interval?.get();
+    let last = snapshot.remembered.get(name)?.last_crawled_at?;
+    let until = last.checked_add(interval).ok()?;
+    (until > snapshot.started_at).then_some(SkipReason::NotDue { until })
+}

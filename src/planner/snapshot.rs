@@ -1,0 +1,70 @@
+//! What a decision about one run sees.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
+use crate::flow::Ledger;
+use crate::task::{NodeName, RunId};
+
+/// Everything that was read about one run, at one moment.
+#[derive(Debug, Clone)]
+pub struct RunSnapshot {
+    /// The moment.
+    pub now: Timestamp,
+    /// The run.
+    pub run: RunId,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// What it is asked to do.
+    pub spec: CrawlRunSpec,
+    /// Its Catalog.
+    pub catalog: Catalog,
+    /// All nodes of the namespace; the planner selects.
+    pub nodes: Vec<CatalogNode>,
+    /// All throttle policies of the namespace.
+    pub policies: Vec<ThrottlePolicy>,
+    /// What the store remembers of nodes.
+    pub remembered: BTreeMap<NodeName, NodeObservation>,
+    /// The run's queue; `None`: it has none yet.
+    pub queue: Option<QueueObservation>,
+    /// The run's crawlers.
+    pub crawlers: Vec<CrawlerState>,
+    /// How many of the instance's tokens the run may use; never above `spec.tokens`.
+    pub token_share: u32,
+    /// Set when somebody asked for an orderly end (Ctrl-C).
+    pub interrupted: bool,
+}
+
+/// What the store remembers of a node, as far as a plan needs it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeObservation {
+    /// The last run that included it.
+    pub last_crawled_at: Option<Timestamp>,
+    /// Runs in a row without success.
+    pub failures_in_row: u32,
+}
+
+/// A queue, as far as a plan needs it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueObservation {
+    /// The run's account.
+    pub ledger: Ledger,
+    /// Tasks that could be handed out now: in lanes whose gates are open.
+    pub ready: u64,
+    /// Whether it is frozen.
+    pub frozen: bool,
+}
+
+/// A crawler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CrawlerState {
+    /// Its token.
+    pub token: u32,
+    /// Whether it still works; a finished one's token is free.
+    pub running: bool,
+}

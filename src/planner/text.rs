@@ -1,0 +1,81 @@
+//! An execution plan as text for a person.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::execution_plan::{ExecutionPlan, Step, Verdict};
+use crate::flow::{BudgetConfig, RunConfig, Unit};
+
+impl Display for ExecutionPlan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Run {} ({:?})", self.run, self.phase)?;
+        for (number, step) in (1..).zip(&self.steps) {
+            write!(f, "{number:3}. ")?;
+            write_step(f, step)?;
+        }
+        if self.steps.is_empty() {
+            writeln!(f, "  Nothing to do now")?;
+        }
+        for skipped in &self.skipped {
+            writeln!(f, "  Left out: {}: {}", skipped.node, skipped.reason)?;
+        }
+        if let Some(at) = self.look_again_at {
+            writeln!(f, "  Look again at {at}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_step(f: &mut Formatter<'_>, step: &Step) -> fmt::Result {
+    match step {
+        Step::OpenQueue { config } => write_config(f, config),
+        Step::SeedNodes { nodes } => writeln!(f, "Put in the root of {} node{}", nodes.len(), plural(nodes.len())),
+        Step::Freeze => writeln!(f, "Freeze: hand out nothing more"),
+        Step::Thaw => writeln!(f, "Thaw: go on"),
+        Step::StartCrawler { token, group } => writeln!(f, "Start a crawler with token {token} for group {group:?}"),
+        Step::StopCrawlers => writeln!(f, "Let the crawlers finish what they have"),
+        Step::FinishRun { verdict } => writeln!(
+            f,
+            "Finish the run: {}",
+            match verdict {
+                Verdict::Drained => "every task is settled",
+                Verdict::DeadlineExceeded => "its deadline has passed",
+                Verdict::Interrupted => "it was interrupted, and can be resumed",
+            }
+        ),
+    }
+}
+
+fn write_config(f: &mut Formatter<'_>, config: &RunConfig) -> fmt::Result {
+    writeln!(f, "Open a queue for at most {} crawler{}", config.max_holders, plural(config.max_holders as usize))?;
+    for node in &config.nodes {
+        writeln!(f, "       node {}: budget {:?}", node.name, &*node.budget.0)?;
+    }
+    for budget in &config.budgets {
+        writeln!(f, "       budget {:?}: {}", &*budget.id.0, describe(budget))?;
+    }
+    let protection = &config.origin_protection;
+    writeln!(f, "       any server: at most {} requests at a time", protection.max_concurrent)
+}
+
+fn describe(budget: &BudgetConfig) -> String {
+    let mut parts: Vec<String> = budget
+        .limits
+        .iter()
+        .map(|limit| {
+            let unit = match limit.unit {
+                Unit::ApiCalls => "calls",
+                Unit::Documents => "documents",
+                Unit::Bytes => "bytes",
+            };
+            format!("{} {unit} in {:?}{}", limit.amount, limit.period, if limit.even { ", spread evenly" } else { "" })
+        })
+        .collect();
+    if let Some(max) = budget.max_concurrent {
+        parts.push(format!("{max} at a time"));
+    }
+    if parts.is_empty() { "no limit".to_owned() } else { parts.join("; ") }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}

@@ -1,1 +1,0 @@
-//! Finding out which protocol an endpoint speaks.

@@ -1,0 +1,210 @@
+//! A budget: all of its limits bind.
+
+use super::Moment;
+use super::pacing::{Pacing, Rate};
+use super::slowdown::Slowdown;
+use super::window::Window;
+use crate::queue::{BudgetConfig, BudgetLimit, Unit};
+
+/// What a budget has spent, and what is under way.
+#[derive(Debug, Clone)]
+pub struct BudgetGate {
+    limits: Vec<Limit>,
+    max_concurrent: Option<u32>,
+    floor_percent: Option<u32>,
+    slowdown: Slowdown,
+    under_way: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Limit {
+    config: BudgetLimit,
+    window: Window,
+    pacing: Pacing,
+}
+
+impl Limit {
+    fn new(config: BudgetLimit) -> Self {
+        Self { config, window: Window::new(config.amount, config.period), pacing: Pacing::default() }
+    }
+
+    /// Calls are spread if the policy says so, and while slowed down: a burst is what hurts a struggling server.
+    fn rate(&self, slowdown: &Slowdown) -> Option<Rate> {
+        let paced = self.config.unit == Unit::ApiCalls && (self.config.even || slowdown.is_slow());
+        paced.then_some(Rate { amount: self.config.amount, period: self.config.period, permille: slowdown.permille() })
+    }
+
+    fn opens_at(&mut self, now: Moment, calls: u64, slowdown: &Slowdown) -> Option<Moment> {
+        let cost = if self.config.unit == Unit::ApiCalls { calls } else { 1 };
+        let slot = self.rate(slowdown).and_then(|rate| self.pacing.opens_at(now, rate));
+        self.window.opens_at(now, cost).max(slot)
+    }
+}
+
+impl BudgetGate {
+    /// An unspent budget.
+    pub fn new(config: &BudgetConfig) -> Self {
+        Self {
+            limits: config.limits.iter().copied().map(Limit::new).collect(),
+            max_concurrent: config.max_concurrent,
+            floor_percent: config.adaptive_floor_percent,
+            slowdown: Slowdown::default(),
+            under_way: 0,
+        }
+    }
+
+    /// Changes the limits; what was spent stays spent.
+    pub fn configure(&mut self, now: Moment, config: &BudgetConfig) {
+        let known = std::mem::take(&mut self.limits);
+        self.limits = config.limits.iter().map(|&limit| inherit(&known, now, limit)).collect();
+        self.max_concurrent = config.max_concurrent;
+        self.floor_percent = config.adaptive_floor_percent;
+        if self.floor_percent.is_none() {
+            self.slowdown.reset();
+        }
+    }
+
+    /// Whether as many requests as allowed are under way.
+    pub fn is_full(&self) -> bool {
+        self.max_concurrent.is_some_and(|max| self.under_way >= max)
+    }
+
+    /// The limit that opens last and when, for a request that costs so many calls; `None`: all are open.
+    pub fn closed(&mut self, now: Moment, calls: u64) -> Option<(Unit, Moment)> {
+        let slowdown = &self.slowdown;
+        self.limits
+            .iter_mut()
+            .filter_map(|limit| Some((limit.config.unit, limit.opens_at(now, calls, slowdown)?)))
+            .max_by_key(|(_, until)| *until)
+    }
+
+    /// Takes the calls that [`BudgetGate::closed`] allowed.
+    pub fn spend(&mut self, now: Moment, calls: u64) {
+        for limit in self.limits.iter_mut().filter(|limit| limit.config.unit == Unit::ApiCalls) {
+            limit.window.spend(now, calls);
+            if let Some(rate) = limit.rate(&self.slowdown) {
+                limit.pacing.spend(now, calls, rate);
+            }
+        }
+    }
+
+    /// Counts what a response brought.
+    pub fn charge(&mut self, now: Moment, documents: u64, bytes: u64) {
+        for limit in &mut self.limits {
+            match limit.config.unit {
+                Unit::ApiCalls => {}
+                Unit::Documents => limit.window.charge(now, documents),
+                Unit::Bytes => limit.window.charge(now, bytes),
+            }
+        }
+    }
+
+    /// One more is under way.
+    pub fn begin(&mut self) {
+        self.under_way += 1;
+    }
+
+    /// One less is under way.
+    pub fn end(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
+    /// Requests under way.
+    pub fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// A server pushed back: one event.
+    pub fn slow_down(&mut self, now: Moment) {
+        if let Some(floor_percent) = self.floor_percent {
+            self.slowdown.event(now, floor_percent);
+        }
+    }
+
+    /// A request sent then succeeded. Returns whether that made the budget faster.
+    pub fn success(&mut self, sent_at: Moment) -> bool {
+        let before = self.slowdown.permille();
+        self.slowdown.success(sent_at);
+        self.slowdown.permille() > before
+    }
+}
+
+/// The limit with what is known to have been spent: of the same unit, by the window that remembers longest.
+fn inherit(known: &[Limit], now: Moment, config: BudgetLimit) -> Limit {
+    let same = known.iter().filter(|limit| limit.config.unit == config.unit);
+    let source = same
+        .clone()
+        .find(|limit| limit.config.period == config.period)
+        .or_else(|| same.max_by_key(|limit| limit.config.period));
+    let Some(source) = source else { return Limit::new(config) };
+    let mut window = source.window.clone();
+    window.resize(now, config.amount, config.period);
+    Limit { config, window, pacing: source.pacing.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::queue::BudgetId;
+
+    const START: Moment = Moment(1_800_000_000_000_000);
+
+    fn limit(unit: Unit, amount: u64, seconds: u64) -> BudgetLimit {
+        BudgetLimit { unit, amount, period: Duration::from_secs(seconds), even: false }
+    }
+
+    fn config(limits: &[BudgetLimit]) -> BudgetConfig {
+        let limits = limits.to_vec();
+        BudgetConfig { id: BudgetId("b".into()), limits, max_concurrent: None, adaptive_floor_percent: Some(10) }
+    }
+
+    fn seconds(seconds: u64) -> Moment {
+        START.plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn all_limits_bind_and_the_one_that_opens_last_is_named() {
+        let limits = [limit(Unit::ApiCalls, 2, 1), limit(Unit::Documents, 10, 60), limit(Unit::Bytes, 100, 5)];
+        let mut gate = BudgetGate::new(&config(&limits));
+        assert_eq!(gate.closed(START, 1), None);
+        gate.spend(START, 2);
+        assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(1))));
+        gate.charge(START, 0, 100);
+        assert_eq!(gate.closed(START, 1), Some((Unit::Bytes, seconds(5))));
+        gate.charge(START, 10, 0);
+        assert_eq!(gate.closed(START, 1), Some((Unit::Documents, seconds(60))));
+        assert_eq!(gate.closed(seconds(60), 1), None);
+    }
+
+    #[test]
+    fn a_day_limit_holds_over_the_whole_day() {
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 1000, 86_400)]));
+        for call in 0..1000 {
+            assert_eq!(gate.closed(seconds(call * 60), 1), None);
+            gate.spend(seconds(call * 60), 1);
+        }
+        let (_, until) = gate.closed(seconds(60_000), 1).unwrap_or((Unit::ApiCalls, START));
+        assert!((seconds(86_400)..=seconds(86_400 + 675)).contains(&until), "{until:?}");
+    }
+
+    #[test]
+    fn slowed_down_even_a_bursting_budget_is_spread() {
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]));
+        gate.spend(START, 1);
+        gate.slow_down(START);
+        gate.spend(START, 1);
+        assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(2))));
+        assert!(gate.success(seconds(1)));
+        assert!(gate.closed(START, 1).is_some_and(|(_, until)| until < seconds(2)));
+    }
+
+    #[test]
+    fn a_limit_over_another_period_inherits_what_is_remembered() {
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]));
+        gate.spend(START, 10);
+        gate.configure(START, &config(&[limit(Unit::ApiCalls, 10, 60)]));
+        assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(60))));
+    }
+}

@@ -1,0 +1,85 @@
+//! Nodes and gates of a run, at the start and live.
+
+use std::collections::HashSet;
+
+use super::run::Run;
+use crate::queue::gate::Moment;
+use crate::queue::{BudgetConfig, QueueError, RunConfig, Unit};
+
+/// Refuses what contradicts itself.
+pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
+    let bad = |why: String| Err(QueueError::BadConfig { run: config.run.clone(), why });
+    if config.max_holders == 0 || config.max_charges == 0 || config.origin_protection.max_concurrent == 0 {
+        return bad(
+            "the numbers of crawlers, of charges and of requests under way to an origin must be at least 1".into()
+        );
+    }
+    if config.lease.is_zero() {
+        return bad("a lease must last longer than 0 s".into());
+    }
+    let mut names = HashSet::new();
+    for node in &config.nodes {
+        if !names.insert(&node.name) {
+            return bad(format!("the node {} is named twice", node.name));
+        }
+        let Some(budget) = config.budgets.iter().find(|budget| budget.id == node.budget) else {
+            return bad(format!("the node {} refers to the budget {}, which is missing", node.name, node.budget.0));
+        };
+        let allowed = calls_at_once(budget);
+        if node.api_calls_per_document == 0 || u64::from(node.api_calls_per_document) > allowed {
+            return bad(format!(
+                "one dataset of the node {} costs {} calls, but must cost at least 1 and at most the {allowed} that the budget {} allows",
+                node.name, node.api_calls_per_document, budget.id.0
+            ));
+        }
+    }
+    for budget in &config.budgets {
+        if budget.limits.iter().any(|limit| limit.amount == 0 || limit.period.is_zero())
+            || budget.max_concurrent == Some(0)
+        {
+            return bad(format!("the amounts, periods and concurrency of the budget {} must be above 0", budget.id.0));
+        }
+    }
+    Ok(())
+}
+
+fn calls_at_once(budget: &BudgetConfig) -> u64 {
+    let calls = budget.limits.iter().filter(|limit| limit.unit == Unit::ApiCalls);
+    calls.map(|limit| limit.amount).min().unwrap_or(u64::MAX)
+}
+
+impl Run {
+    pub(super) fn configure(&mut self, config: RunConfig, now: Moment) -> Result<(), QueueError> {
+        check(&config)?;
+        self.apply(config, now);
+        Ok(())
+    }
+
+    /// Takes over a configuration that was checked.
+    pub(super) fn apply(&mut self, config: RunConfig, now: Moment) {
+        self.lease = config.lease;
+        self.max_holders = config.max_holders;
+        self.max_charges = config.max_charges;
+        self.lanes.protection = config.origin_protection;
+        let kept: HashSet<_> = config.nodes.iter().map(|node| node.name.clone()).collect();
+        for budget in &config.budgets {
+            self.lanes.set_budget(now, budget);
+        }
+        for node in config.nodes {
+            self.lanes.set_node(node, now);
+        }
+        for node in 0..super::lanes::index(self.lanes.nodes.len()) {
+            let known = &self.lanes.nodes[node as usize];
+            if !known.removed && !kept.contains(&known.config.name) {
+                self.drop_node(node);
+            }
+        }
+        for budget in 0..super::lanes::index(self.lanes.budgets.len()) {
+            self.lanes.budget_changed(budget);
+        }
+        for origin in 0..super::lanes::index(self.lanes.origins.len()) {
+            self.lanes.origin_changed(origin, now);
+        }
+        self.changed();
+    }
+}

@@ -1,0 +1,68 @@
+//! One node's ready tasks for one origin.
+
+use std::collections::VecDeque;
+
+use super::turns::Place;
+use crate::task::ItemStatus;
+
+/// A ready task: where it is kept, and what order and gates need to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Item {
+    /// Its place in line: smaller is older.
+    pub(super) seq: u64,
+    /// Its key among the run's tasks.
+    pub(super) task: u32,
+    /// Whether its request costs the node's calls per document.
+    pub(super) is_dataset: bool,
+}
+
+/// A node's ready tasks for one origin, by status, then oldest first.
+#[derive(Debug)]
+pub(super) struct NodeQueue {
+    pub(super) node: u32,
+    pub(super) lane: u32,
+    pub(super) place: Place,
+    by_status: [VecDeque<Item>; 4],
+}
+
+impl NodeQueue {
+    pub(super) fn new(node: u32, lane: u32) -> Self {
+        Self { node, lane, place: Place::default(), by_status: Default::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_status.iter().map(VecDeque::len).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_status.iter().all(VecDeque::is_empty)
+    }
+
+    /// Puts a task in its place. What comes back has a small number and is near the front: cheap at either end.
+    pub(super) fn insert(&mut self, status: ItemStatus, item: Item) {
+        let items = &mut self.by_status[status as usize];
+        if items.back().is_none_or(|last| last.seq < item.seq) {
+            items.push_back(item);
+        } else {
+            items.insert(items.partition_point(|other| other.seq < item.seq), item);
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<Item> {
+        self.by_status.iter().find_map(|items| items.front().copied())
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Item> {
+        self.by_status.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    /// All of them, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Item> {
+        self.by_status.iter().flatten().copied()
+    }
+
+    /// Takes all out.
+    pub(super) fn drain(&mut self) -> Vec<Item> {
+        self.by_status.iter_mut().flat_map(std::mem::take).collect()
+    }
+}

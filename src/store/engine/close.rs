@@ -1,0 +1,295 @@
+//! Closing a traversal, and what falls to sections that nobody lists or wants any more.
+
+use std::ops::ControlFlow;
+
+use super::commit::{bury, superseded};
+use super::feed::Feed;
+use super::rows::{Entry, NodeRow, RunRow, SectionRow, TraversalRow, load, save};
+use super::runs::under_way;
+use super::{CHUNK, Read, Table, Write, keys, sections};
+use crate::store::judge::{Census, Closing, Verdict, judge, judge_gone, report};
+use crate::store::tally::Tally;
+use crate::store::{CloseTraversal, Mode, NodeOutcome, SectionReport, StoreError, Traversal};
+use crate::task::{NodeName, RunId, SectionKey};
+
+pub(in crate::store) fn close_traversal(
+    tables: &mut impl Write,
+    traversal: &Traversal,
+    close: &CloseTraversal,
+) -> Result<SectionReport, StoreError> {
+    let run = under_way(tables, &traversal.run)?;
+    let (key, section) = sections::section(tables, &run.state.catalog, &traversal.section)?;
+    let Some(section) = section else { return Err(superseded(traversal)) };
+    let row = load(tables, Table::Traversals, &keys::traversal(run.key, section.key))?;
+    let row: TraversalRow = row.ok_or_else(|| superseded(traversal))?;
+    match row.report {
+        Some(report) if row.number == traversal.number => Ok(report),
+        None if (row.number, row.attempt) == (traversal.number, traversal.attempt) => {
+            close_row(tables, &run, &key, section, close)
+        }
+        _ => Err(superseded(traversal)),
+    }
+}
+
+/// Closes the run's open traversal of a section.
+pub(super) fn close_row(
+    tables: &mut impl Write,
+    run: &RunRow,
+    section_key: &[u8],
+    mut section: SectionRow,
+    close: &CloseTraversal,
+) -> Result<SectionReport, StoreError> {
+    let name = keys::parse_section(section_key).ok_or_else(|| tables.damaged("a section's name can't be read"))?;
+    let traversal_key = keys::traversal(run.key, section.key);
+    let mut row: TraversalRow = load(tables, Table::Traversals, &traversal_key)?.unwrap_or_default();
+    let number = row.number;
+    let held_by = section.held.map(|(held_by, _)| held_by);
+    let census = census(tables, &section, number, held_by)?;
+    let lost: Vec<Vec<u8>> = sections::listed(tables, section.key)?
+        .into_iter()
+        .filter_map(|(edge, listed_in)| (listed_in < number).then_some(edge))
+        .collect();
+    let verdict = judge(&Closing {
+        section: &name,
+        number,
+        mode: run.state.mode,
+        tally: &row.tally,
+        pending: row.pending,
+        census: &census,
+        held_by,
+        lost_nested: !lost.is_empty(),
+        close,
+    });
+    sweep(tables, run, &section, number, &verdict)?;
+    if verdict.partial.is_none() && verdict.held.is_none() && run.state.mode == Mode::Full {
+        for edge in &lost {
+            tables.remove(Table::Edges, edge)?;
+        }
+    }
+    section.records = census.live() - verdict.swept;
+    section.remember(number, run.state.mode, &row.tally, &verdict);
+    let report = report(&name, number, &row.tally, &census, verdict);
+    row.report = Some(report.clone());
+    // The report says it now.
+    row.tally = Tally::default();
+    save(tables, Table::Sections, section_key, &section)?;
+    save(tables, Table::Traversals, &traversal_key, &row)?;
+    Ok(report)
+}
+
+impl SectionRow {
+    /// Takes over what takes effect when a traversal closes.
+    fn remember(&mut self, number: u64, mode: Mode, tally: &Tally, verdict: &Verdict) {
+        let old = self.validators.take();
+        if verdict.partial.is_some() {
+            // They speak of a document of which the records are no longer the picture, if any was written since.
+            self.validators = old.filter(|_| !tally.wrote);
+            return;
+        }
+        self.last_complete = number;
+        self.checkpoint = tally.checkpoint.clone().or_else(|| self.checkpoint.take());
+        if mode == Mode::Full {
+            self.held = verdict.held.map(|records| (number, records));
+        }
+        // "Not modified" would count what is held as seen: the next traversal must look at the document itself.
+        if tally.settled == 1 && self.held.is_none() {
+            self.validators = tally.validators.clone().or_else(|| old.filter(|_| tally.not_modified));
+        }
+    }
+}
+
+/// Closes every traversal of the run that is open.
+pub(super) fn close_open(tables: &mut impl Write, run: &RunRow, close: &CloseTraversal) -> Result<(), StoreError> {
+    let mut open = Vec::new();
+    each_traversal(tables, run, &mut |section, row| {
+        if row.number > 0 && row.report.is_none() {
+            open.push(section);
+        }
+    })?;
+    for section in open {
+        let (key, section) = sections::section_by_key(tables, section)?;
+        close_row(tables, run, &key, section, close)?;
+    }
+    Ok(())
+}
+
+pub(in crate::store) fn cut_short(
+    tables: &mut impl Write,
+    run: &RunId,
+    close: &CloseTraversal,
+) -> Result<(), StoreError> {
+    let run = under_way(tables, run)?;
+    let why = close.cut_short.clone().unwrap_or_else(|| "the run was cut short".to_owned());
+    close_open(tables, &run, &CloseTraversal { cut_short: Some(why), ..close.clone() })
+}
+
+pub(in crate::store) fn reports(tables: &impl Read, run: &RunId) -> Result<Vec<SectionReport>, StoreError> {
+    let run = under_way(tables, run)?;
+    let mut reports = Vec::new();
+    each_traversal(tables, &run, &mut |_, row| reports.extend(row.report))?;
+    reports.sort_by(|a, b| a.section.cmp(&b.section));
+    Ok(reports)
+}
+
+fn each_traversal(
+    tables: &impl Read,
+    run: &RunRow,
+    visit: &mut dyn FnMut(u32, TraversalRow),
+) -> Result<(), StoreError> {
+    tables.scan(Table::Traversals, &run.key.to_be_bytes(), None, &mut |key, value| {
+        let section = key.last_chunk().map(|section| u32::from_be_bytes(*section));
+        let (Some(section), Ok(row)) = (section, serde_json::from_slice(value)) else {
+            return Err(tables.damaged("a traversal can't be read"));
+        };
+        visit(section, row);
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+pub(in crate::store) fn sweep_unlisted(
+    tables: &mut impl Write,
+    run: &RunId,
+    node: &NodeName,
+    close: &CloseTraversal,
+) -> Result<Vec<SectionReport>, StoreError> {
+    let run = under_way(tables, run)?;
+    if run.state.mode == Mode::Incremental || close.cut_short.is_some() {
+        return Ok(Vec::new());
+    }
+    let listed = sections::reachable(tables, &run.state.catalog, node)?;
+    let mut gone = Vec::new();
+    for (section, row) in with_records(tables, &run, node)? {
+        let traversal: Option<TraversalRow> = load(tables, Table::Traversals, &keys::traversal(run.key, row.key))?;
+        if !listed.contains(&section) && traversal.is_none_or(|traversal| traversal.number == 0) {
+            gone.push((section, row));
+        }
+    }
+    sweep_gone(tables, &run, gone, close)
+}
+
+pub(in crate::store) fn sweep_removed_node(
+    tables: &mut impl Write,
+    run: &RunId,
+    node: &NodeName,
+    close: &CloseTraversal,
+) -> Result<Vec<SectionReport>, StoreError> {
+    let run = under_way(tables, run)?;
+    let gone = with_records(tables, &run, node)?;
+    let reports = sweep_gone(tables, &run, gone, close)?;
+    if reports.iter().all(|report| report.held.is_none()) {
+        tables.remove(Table::Nodes, &keys::node(&run.state.catalog, node))?;
+    }
+    Ok(reports)
+}
+
+pub(in crate::store) fn record_node(
+    tables: &mut impl Write,
+    run: &RunId,
+    node: &NodeName,
+    outcome: &NodeOutcome,
+) -> Result<(), StoreError> {
+    let run = under_way(tables, run)?;
+    let key = keys::node(&run.state.catalog, node);
+    let row: NodeRow = load(tables, Table::Nodes, &key)?.unwrap_or_default();
+    let before = match row.before {
+        Some(before) if row.run == run.state.number => before,
+        _ => (row.last_succeeded_at, row.failures_in_row),
+    };
+    let (last_succeeded_at, failures_in_row) =
+        if outcome.succeeded { (Some(outcome.at), 0) } else { (before.0, before.1.saturating_add(1)) };
+    let row = NodeRow {
+        last_succeeded_at,
+        last_crawled_at: Some(outcome.at),
+        failures_in_row,
+        run: run.state.number,
+        before: Some(before),
+    };
+    save(tables, Table::Nodes, &key, &row)
+}
+
+fn with_records(
+    tables: &impl Read,
+    run: &RunRow,
+    node: &NodeName,
+) -> Result<Vec<(SectionKey, SectionRow)>, StoreError> {
+    let mut found = Vec::new();
+    sections::each_section(tables, &keys::of_node(&run.state.catalog, node), &mut |section, row| {
+        if row.records > 0 {
+            found.push((section, row));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+fn sweep_gone(
+    tables: &mut impl Write,
+    run: &RunRow,
+    gone: Vec<(SectionKey, SectionRow)>,
+    close: &CloseTraversal,
+) -> Result<Vec<SectionReport>, StoreError> {
+    let mut reports = Vec::new();
+    for (name, mut row) in gone {
+        let verdict = judge_gone(&name, row.number, row.records, row.held, close);
+        sweep(tables, run, &row, row.number, &verdict)?;
+        row.records -= verdict.swept;
+        row.held = verdict.held.map(|records| (row.number, records));
+        if row.held.is_none() {
+            // Should it come back, it must be read anew.
+            row.validators = None;
+            row.checkpoint = None;
+        }
+        save(tables, Table::Sections, &keys::section(&run.state.catalog, &name), &row)?;
+        let report = report(&name, row.number, &Tally::default(), &Census::default(), verdict);
+        // Its number stays 0, for nothing was traversed: a run that is resumed judges it again if it is held.
+        let traversal_key = keys::traversal(run.key, row.key);
+        let traversal: TraversalRow = load(tables, Table::Traversals, &traversal_key)?.unwrap_or_default();
+        let traversal = TraversalRow { report: Some(report.clone()), ..traversal };
+        save(tables, Table::Traversals, &traversal_key, &traversal)?;
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+fn census(tables: &impl Read, row: &SectionRow, number: u64, held_by: Option<u64>) -> Result<Census, StoreError> {
+    let mut census = Census::default();
+    tables.scan(Table::Records, &row.key.to_be_bytes(), None, &mut |_, value| {
+        let entry = Entry::decode(value).ok_or_else(|| tables.damaged("a record's entry can't be read"))?;
+        census.count(&row.marks(&entry), number, held_by);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(census)
+}
+
+/// Deletes what the verdict says, in steps of bounded size.
+fn sweep(
+    tables: &mut impl Write,
+    run: &RunRow,
+    row: &SectionRow,
+    number: u64,
+    verdict: &Verdict,
+) -> Result<(), StoreError> {
+    let mut left = verdict.swept;
+    let mut after: Option<Vec<u8>> = None;
+    while left > 0 {
+        let mut doomed: Vec<(Vec<u8>, Entry)> = Vec::new();
+        tables.scan(Table::Records, &row.key.to_be_bytes(), after.as_deref(), &mut |key, value| {
+            let entry = Entry::decode(value).ok_or_else(|| tables.damaged("a record's entry can't be read"))?;
+            if !entry.marks.deleted && row.marks(&entry).last_seen < verdict.sweep_below {
+                doomed.push((key.to_vec(), entry));
+            }
+            Ok(if doomed.len() < CHUNK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        let mut feed = Feed::default();
+        for (key, entry) in &doomed {
+            bury(tables, &mut feed, run, number, key, entry)?;
+        }
+        feed.write(tables, run)?;
+        if doomed.len() < CHUNK {
+            break;
+        }
+        left = left.saturating_sub(doomed.len() as u64);
+        after = doomed.pop().map(|(key, _)| key);
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The values of the tables: records in a fixed width, everything else, of which there is little, as JSON.
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::super::judge::Marks;
+use super::super::tally::Tally;
+use super::super::{RunState, SectionReport, StoreError};
+use super::{Read, Table, Write};
+use crate::finding::{Checkpoint, Validators};
+use crate::record::ContentHash;
+
+/// Where a payload lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::store) struct Place {
+    pub(in crate::store) segment: u32,
+    pub(in crate::store) offset: u64,
+    pub(in crate::store) len: u32,
+}
+
+/// A record, live or deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Entry {
+    pub(in crate::store) marks: Marks,
+    pub(in crate::store) previous_hash: Option<ContentHash>,
+    /// The number of the run that last changed it.
+    pub(in crate::store) run: u64,
+    pub(in crate::store) place: Place,
+}
+
+const DELETED: u8 = 1;
+const HAS_PREVIOUS: u8 = 2;
+
+impl Entry {
+    /// How long an entry is in its table.
+    pub(in crate::store) const BYTES: usize = 81;
+
+    pub(in crate::store) fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (flags, rest) = bytes.split_at_mut(1);
+        flags[0] = if self.marks.deleted { DELETED } else { 0 };
+        flags[0] |= if self.previous_hash.is_some() { HAS_PREVIOUS } else { 0 };
+        let mut at = 0;
+        let mut put = |part: &[u8]| {
+            rest[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        };
+        put(&self.marks.hash.0);
+        put(&self.previous_hash.map_or([0; 16], |hash| hash.0));
+        for number in [self.marks.first_seen, self.marks.last_seen, self.marks.changed_in, self.run, self.place.offset]
+        {
+            put(&number.to_be_bytes());
+        }
+        put(&self.place.segment.to_be_bytes());
+        put(&self.place.len.to_be_bytes());
+        bytes
+    }
+
+    /// `None` if these bytes are no entry.
+    pub(in crate::store) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&flags, mut rest) = bytes.split_first()?;
+        if bytes.len() != Self::BYTES {
+            return None;
+        }
+        let hash = ContentHash(take(&mut rest)?);
+        let previous = ContentHash(take(&mut rest)?);
+        let first_seen = u64::from_be_bytes(take(&mut rest)?);
+        let last_seen = u64::from_be_bytes(take(&mut rest)?);
+        let changed_in = u64::from_be_bytes(take(&mut rest)?);
+        let run = u64::from_be_bytes(take(&mut rest)?);
+        let offset = u64::from_be_bytes(take(&mut rest)?);
+        let segment = u32::from_be_bytes(take(&mut rest)?);
+        let len = u32::from_be_bytes(take(&mut rest)?);
+        Some(Self {
+            marks: Marks { hash, first_seen, last_seen, changed_in, deleted: flags & DELETED != 0 },
+            previous_hash: (flags & HAS_PREVIOUS != 0).then_some(previous),
+            run,
+            place: Place { segment, offset, len },
+        })
+    }
+}
+
+/// Cuts a fixed number of bytes off the front.
+pub(in crate::store) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*head)
+}
+
+/// A Catalog.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct CatalogRow {
+    /// Runs begun so far.
+    pub(super) runs: u64,
+    /// The number of the one that is not finished.
+    pub(super) unfinished: Option<u64>,
+    /// Entries of the change feed so far.
+    pub(super) sequence: u64,
+}
+
+/// A run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RunRow {
+    /// Short, for the keys of other tables.
+    pub(super) key: u32,
+    pub(super) state: RunState,
+    /// Set when it is finished.
+    pub(super) report: Option<String>,
+}
+
+/// A section in a run: made when its first task is recorded.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct TraversalRow {
+    /// 0: not opened.
+    pub(super) number: u64,
+    pub(super) attempt: u64,
+    /// The process that opened it last.
+    pub(super) session: u64,
+    /// Tasks not settled.
+    pub(super) pending: u64,
+    pub(super) tally: Tally,
+    /// Set when it is closed.
+    pub(super) report: Option<SectionReport>,
+}
+
+/// A section.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct SectionRow {
+    /// Short, for the keys of other tables.
+    pub(super) key: u32,
+    pub(super) number: u64,
+    pub(super) last_complete: u64,
+    /// Live records.
+    pub(super) records: u64,
+    /// Live records and tombstones are somewhere in the records table.
+    pub(super) has_entries: bool,
+    pub(super) held: Option<(u64, u64)>,
+    /// The last traversal that was told "not modified": it saw every record there was.
+    pub(super) all_seen_in: u64,
+    pub(super) validators: Option<Validators>,
+    pub(super) checkpoint: Option<Checkpoint>,
+}
+
+impl SectionRow {
+    /// A record's marks, with the sightings that only the section remembers.
+    pub(super) fn marks(&self, entry: &Entry) -> Marks {
+        Marks { last_seen: entry.marks.last_seen.max(self.all_seen_in), ..entry.marks }
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct NodeRow {
+    pub(super) last_succeeded_at: Option<Timestamp>,
+    pub(super) last_crawled_at: Option<Timestamp>,
+    pub(super) failures_in_row: u32,
+    /// The run that said so, and what was said before it: a run that is resumed may say it again.
+    pub(super) run: u64,
+    pub(super) before: Option<(Option<Timestamp>, u32)>,
+}
+
+/// Reads a JSON row.
+pub(super) fn load<T: DeserializeOwned>(tables: &impl Read, table: Table, key: &[u8]) -> Result<Option<T>, StoreError> {
+    match tables.get(table, key, |bytes| serde_json::from_slice(bytes))? {
+        None => Ok(None),
+        Some(Ok(row)) => Ok(Some(row)),
+        Some(Err(error)) => Err(tables.damaged(&format!("a row of {table:?} can't be read ({error})"))),
+    }
+}
+
+/// Writes a JSON row.
+pub(super) fn save(tables: &mut impl Write, table: Table, key: &[u8], row: &impl Serialize) -> Result<(), StoreError> {
+    match serde_json::to_vec(row) {
+        Ok(bytes) => tables.put(table, key, &bytes),
+        Err(error) => Err(tables.damaged(&format!("a row of {table:?} can't be written ({error})"))),
+    }
+}

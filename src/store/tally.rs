@@ -1,0 +1,83 @@
+//! What the commits of a traversal add up to, besides its records.
+
+use std::collections::BTreeMap;
+use std::mem::take;
+
+use serde::{Deserialize, Serialize};
+
+use super::{TaskEffects, TaskResult};
+use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
+
+/// How many reasons of failed tasks are kept.
+const MAX_FAILURES: usize = 20;
+/// How many rejected records are kept.
+const MAX_REJECTED: usize = 100;
+
+/// Kept with an open traversal. Bounded: it does not grow with the number of records or tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Tally {
+    /// Tasks settled, however they ended.
+    pub(super) settled: u64,
+    pub(super) failed: u64,
+    pub(super) failures: Vec<String>,
+    /// Tasks given up because of a limit.
+    pub(super) dropped: u64,
+    pub(super) limited: Option<Limited>,
+    /// A page link led back to a page that the run knows.
+    pub(super) repeated_page: bool,
+    /// The server's number of records, as it last gave it: a total may shrink while pages are read.
+    pub(super) total: Option<u64>,
+    pub(super) forgiven: BTreeMap<Forgiven, u64>,
+    pub(super) rejected: Vec<Rejected>,
+    pub(super) rejected_count: u64,
+    /// Distinct records seen.
+    pub(super) seen: u64,
+    /// Rejected records that are not among those seen: the server has them all the same.
+    pub(super) unreadable: u64,
+    /// Nested sections listed.
+    pub(super) listed: u64,
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    pub(super) protocol: String,
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) validators: Option<Validators>,
+    /// A task found its document unchanged.
+    pub(super) not_modified: bool,
+    /// A record was added, updated or deleted.
+    pub(super) wrote: bool,
+}
+
+impl Tally {
+    /// Takes over what a task found, except its records.
+    pub(super) fn absorb(&mut self, effects: &mut TaskEffects) {
+        self.settled += 1;
+        match &mut effects.result {
+            TaskResult::Done => {}
+            TaskResult::NotModified => self.not_modified = true,
+            TaskResult::Dropped => self.dropped += 1,
+            TaskResult::Failed { why } => {
+                self.failed += 1;
+                if self.failures.len() < MAX_FAILURES {
+                    self.failures.push(take(why));
+                }
+            }
+        }
+        self.limited = effects.limited.or(self.limited);
+        self.total = effects.total.or(self.total);
+        for (&fault, &count) in &effects.forgiven {
+            *self.forgiven.entry(fault).or_default() += count;
+        }
+        self.rejected_count += effects.rejected.len() as u64;
+        let room = MAX_REJECTED.saturating_sub(self.rejected.len());
+        self.rejected.extend(effects.rejected.drain(..).take(room));
+        self.listed += effects.listed_sections.len() as u64;
+        self.requests += effects.requests;
+        self.bytes += effects.bytes;
+        if !effects.protocol.is_empty() {
+            self.protocol = take(&mut effects.protocol);
+        }
+        self.checkpoint = effects.checkpoint.take().or_else(|| self.checkpoint.take());
+        self.validators = effects.validators.take().or_else(|| self.validators.take());
+    }
+}

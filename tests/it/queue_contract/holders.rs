@@ -1,0 +1,186 @@
+//! Holders and leases: joined, fenced, released, expired.
+
+use trawler::queue::{
+    Claim, LeaseRef, Ledger, Permit, Pushback, PushbackKind, QueueError, ReleaseCause, Released, SettleResult, Settled,
+};
+
+use super::scene::{MakeQueue, Scene, config, done, names, origin_of, page, pages, retry_after_ms, settlement};
+
+pub(super) async fn no_more_holders_join_than_the_run_has_tokens(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    for token in 0..4 {
+        scene.join(token).await;
+    }
+    let refused = scene.try_join(4, "default").await;
+    assert_eq!(refused, Err(QueueError::NoPlaceFree { run: scene.run.clone(), max: 4 }));
+    scene.queue.release_holder(&scene.run, 2, ReleaseCause::Finished).await.unwrap();
+    scene.join(4).await;
+}
+
+pub(super) async fn a_second_join_fences_the_first_and_frees_its_leases(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let first = scene.join(0).await;
+    scene.push(pages("a", 2)).await;
+    let leased = scene.claim_one(&first).await;
+    let second = scene.join(0).await;
+    assert!(second.fence > first.fence);
+
+    let fenced = QueueError::Fenced { run: scene.run.clone(), token: 0 };
+    let pushback = Pushback { kind: PushbackKind::Timeout, retry_after: None };
+    assert_eq!(scene.queue.claim(&first, 1).await, Err(fenced.clone()));
+    assert_eq!(scene.queue.permit(&first, &leased.lease, &origin_of("a")).await, Err(fenced.clone()));
+    assert_eq!(scene.queue.settle(&first, vec![settlement(leased.lease, done())]).await, Err(fenced.clone()));
+    assert_eq!(scene.queue.renew(&first, &[leased.lease]).await, Err(fenced.clone()));
+    assert_eq!(scene.queue.pushback(&first, &origin_of("a"), pushback).await, Err(fenced));
+    assert_eq!(scene.settle(&second, &leased, done()).await, Settled::Fenced);
+    assert_eq!(names(&scene.claim(&second, 10).await), ["a page=0", "a page=1"]);
+}
+
+pub(super) async fn releasing_a_holder_frees_its_leases_at_once_and_fences_it(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let (first, second) = (scene.join(0).await, scene.join(1).await);
+    scene.push(pages("a", 5)).await;
+    let leased = scene.claim(&first, 3).await;
+    let released = scene.queue.release_holder(&scene.run, 0, ReleaseCause::Disrupted).await;
+    assert_eq!(released, Ok(Released { requeued: 3, dead: 0 }));
+    assert!(matches!(scene.queue.claim(&first, 1).await, Err(QueueError::Fenced { .. })));
+    let again = scene.claim(&second, 3).await;
+    assert_eq!(names(&again), names(&leased));
+    assert_eq!(again.iter().map(|leased| leased.attempt).collect::<Vec<_>>(), [0, 0, 0], "nobody tried and failed");
+    let unknown = scene.queue.release_holder(&scene.run, 9, ReleaseCause::Crashed).await;
+    assert_eq!(unknown, Ok(Released::default()));
+}
+
+pub(super) async fn a_task_that_crashed_as_often_as_allowed_is_dead(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    scene.push([page("a", 0)]).await;
+    for crash in 1..=3 {
+        let holder = scene.join(0).await;
+        assert_eq!(scene.claim_one(&holder).await.attempt, crash - 1);
+        let released = scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+        assert_eq!(released.dead, u64::from(crash == 3));
+    }
+    assert_eq!(scene.ledger().await, Ledger { discovered: 1, dead: 1, ..Ledger::default() });
+}
+
+pub(super) async fn disruptions_charge_nothing(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    scene.push([page("a", 0)]).await;
+    for cause in [ReleaseCause::Disrupted, ReleaseCause::Finished].into_iter().cycle().take(20) {
+        let holder = scene.join(0).await;
+        scene.claim_one(&holder).await;
+        let released = scene.queue.release_holder(&scene.run, 0, cause).await;
+        assert_eq!(released, Ok(Released { requeued: 1, dead: 0 }));
+    }
+}
+
+pub(super) async fn a_settled_lease_settles_no_second_time(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push([page("a", 0)]).await;
+    let leased = scene.claim_one(&holder).await;
+    let twice = vec![settlement(leased.lease, done()), settlement(leased.lease, done())];
+    let settled = scene.queue.settle(&holder, twice).await.unwrap();
+    assert_eq!(settled, [Settled::Accepted(trawler::queue::Pushed::default()), Settled::Fenced]);
+    assert_eq!(scene.settle(&holder, &leased, retry_after_ms(1)).await, Settled::Fenced);
+    assert_eq!(scene.ledger().await, Ledger { discovered: 1, done: 1, ..Ledger::default() });
+}
+
+pub(super) async fn a_lease_is_its_holders_alone(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let (owner, other) = (scene.join(0).await, scene.join(1).await);
+    scene.push([page("a", 0)]).await;
+    let leased = scene.claim_one(&owner).await;
+    let lost = QueueError::LeaseLost { run: scene.run.clone(), task: leased.task.id };
+    assert_eq!(scene.settle(&other, &leased, done()).await, Settled::Fenced);
+    assert_eq!(scene.queue.renew(&other, &[leased.lease]).await, Ok(vec![leased.lease]));
+    assert_eq!(scene.queue.permit(&other, &leased.lease, &origin_of("a")).await, Err(lost));
+    let forged = LeaseRef { lease: leased.lease.lease + 1, ..leased.lease };
+    assert_eq!(scene.queue.renew(&owner, &[forged]).await, Ok(vec![forged]));
+    assert_eq!(scene.permit(&owner, &leased, &origin_of("a")).await, Permit::Granted);
+}
+
+pub(super) async fn a_renewed_lease_lasts_longer(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let (holder, other) = (scene.join(0).await, scene.join(1).await);
+    scene.push(pages("a", 2)).await;
+    let leased = scene.claim(&holder, 2).await;
+    scene.pass_ms(59_000);
+    assert_eq!(scene.queue.renew(&holder, &[leased[0].lease]).await, Ok(Vec::new()));
+    scene.pass_ms(1_000);
+    assert_eq!(names(&scene.claim(&other, 10).await), ["a page=1"], "only what was not renewed expired");
+    let both = [leased[0].lease, leased[1].lease];
+    assert_eq!(scene.queue.renew(&holder, &both).await, Ok(vec![leased[1].lease]));
+}
+
+pub(super) async fn a_retry_comes_back_after_its_delay_behind_the_others(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 2)).await;
+    let first = scene.claim_one(&holder).await;
+    scene.settle(&holder, &first, retry_after_ms(500)).await;
+    assert_eq!(scene.ledger().await, Ledger { discovered: 2, queued: 1, delayed: 1, ..Ledger::default() });
+    scene.pass_ms(500);
+    let claimed = scene.claim(&holder, 10).await;
+    assert_eq!(names(&claimed), ["a page=1", "a page=0"]);
+    assert_eq!((claimed[0].attempt, claimed[1].attempt), (0, 1));
+}
+
+pub(super) async fn a_wait_names_the_moment_a_delay_ends(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push([page("a", 0)]).await;
+    let first = scene.claim_one(&holder).await;
+    scene.settle(&holder, &first, retry_after_ms(700)).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(700));
+    scene.pass_ms(699);
+    assert_eq!(scene.until(&holder).await, scene.after_ms(1));
+    scene.pass_ms(1);
+    scene.claim_one(&holder).await;
+}
+
+pub(super) async fn what_was_released_untried_goes_back_to_its_place(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 4)).await;
+    let leased = scene.claim(&holder, 3).await;
+    for leased in &leased {
+        scene.settle(&holder, leased, SettleResult::Released).await;
+    }
+    let again = scene.claim(&holder, 10).await;
+    assert_eq!(names(&again), ["a page=0", "a page=1", "a page=2", "a page=3"]);
+    assert!(again.iter().all(|leased| leased.attempt == 0));
+}
+
+pub(super) async fn dead_and_dropped_tasks_stay_in_the_account_and_never_return(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 2)).await;
+    let leased = scene.claim(&holder, 2).await;
+    scene.settle(&holder, &leased[0], SettleResult::Dead { why: "410 Gone".into() }).await;
+    scene.settle(&holder, &leased[1], SettleResult::Dropped).await;
+    assert_eq!(scene.push(pages("a", 2)).await.duplicates, 2);
+    assert_eq!(scene.ledger().await, Ledger { discovered: 2, dead: 1, dropped: 1, ..Ledger::default() });
+    assert_eq!(scene.queue.claim(&holder, 1).await, Ok(Claim::Drained));
+}
+
+pub(super) async fn a_run_is_drained_only_when_nobody_works_any_more(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let (busy, idle) = (scene.join(0).await, scene.join(1).await);
+    scene.push([page("a", 0)]).await;
+    let leased = scene.claim_one(&busy).await;
+    assert_eq!(scene.until(&idle).await, scene.after_ms(60_000), "the lease may expire then");
+    scene.done(&busy, &[leased]).await;
+    assert_eq!(scene.queue.claim(&idle, 1).await, Ok(Claim::Drained));
+}
+
+pub(super) async fn only_crawlers_of_its_group_get_a_nodes_tasks(make: MakeQueue) {
+    let mut config = config(&["a", "b"]);
+    config.nodes[1].group = "mtls".into();
+    let scene = Scene::open(make, config).await;
+    let plain = scene.join(0).await;
+    let mtls = scene.try_join(1, "mtls").await.unwrap();
+    scene.push([page("a", 0), page("b", 0)]).await;
+    assert_eq!(names(&scene.claim(&mtls, 10).await), ["b page=0"]);
+    assert_eq!(names(&scene.claim(&plain, 10).await), ["a page=0"]);
+}

@@ -1,0 +1,144 @@
+//! Who is next.
+
+use std::collections::HashMap;
+
+use trawler::task::ItemStatus;
+
+use super::scene::{
+    MakeQueue, Scene, budget, config, dataset, limit, limited, names, node, origin_of, page, page_at, pages, rows,
+};
+use trawler::queue::{RunConfig, Unit};
+
+pub(super) async fn nodes_of_a_lane_take_turns_of_ten_tasks(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a", "b"])).await;
+    let holder = scene.join(0).await;
+    let shared = origin_of("shared");
+    scene.push((0..25).map(|number| page_at(&shared, "a", number))).await;
+    scene.push((0..15).map(|number| page_at(&shared, "b", number))).await;
+    let mut claimed = Vec::new();
+    for max in [1, 3, 7, 2, 4, 100] {
+        claimed.extend(scene.claim(&holder, max).await);
+    }
+    let row = |node: &str, length| (node.to_owned(), length);
+    assert_eq!(rows(&claimed), [row("a", 10), row("b", 10), row("a", 10), row("b", 5), row("a", 5)]);
+}
+
+pub(super) async fn lanes_take_turns(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a", "b"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 20)).await;
+    scene.push(pages("b", 20)).await;
+    let row = |node: &str, length| (node.to_owned(), length);
+    let claimed = scene.claim(&holder, 100).await;
+    assert_eq!(rows(&claimed), [row("a", 10), row("b", 10), row("a", 10), row("b", 10)]);
+}
+
+pub(super) async fn inside_a_node_status_decides_then_age(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    let [accepted, new, modified, error] =
+        [ItemStatus::Accepted, ItemStatus::NewItem, ItemStatus::Modified, ItemStatus::Error];
+    scene.push([accepted, new, modified, error].map(|status| dataset("a", status as u32, status))).await;
+    scene.push([accepted, new, modified, error].map(|status| dataset("a", 10 + status as u32, status))).await;
+    let claimed = scene.claim(&holder, 10).await;
+    let expected = [0, 10, 1, 11, 2, 12, 3, 13].map(|number| format!("a dataset={number}"));
+    assert_eq!(names(&claimed), expected);
+}
+
+pub(super) async fn a_node_of_higher_priority_goes_more_often_and_starves_nobody(make: MakeQueue) {
+    let mut config = config(&["a", "b", "c"]);
+    config.nodes[1].priority = 2;
+    config.nodes[2].priority = -1;
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    let shared = origin_of("shared");
+    for node in ["a", "b", "c"] {
+        scene.push((0..1000).map(|number| page_at(&shared, node, number))).await;
+    }
+    let mut shares: HashMap<String, usize> = HashMap::new();
+    for (node, length) in rows(&scene.claim(&holder, 900).await) {
+        *shares.entry(node).or_default() += length;
+    }
+    assert_eq!([shares["a"], shares["b"], shares["c"]], [200, 600, 100]);
+}
+
+pub(super) async fn a_small_node_is_done_early_among_large_ones(make: MakeQueue) {
+    let large: Vec<String> = (0..9).map(|number| format!("large-{number}")).collect();
+    let mut nodes: Vec<&str> = large.iter().map(String::as_str).collect();
+    nodes.push("small");
+    let scene = Scene::open(make, config(&nodes)).await;
+    let holder = scene.join(0).await;
+    for (position, node) in large.iter().enumerate() {
+        // Half of them share one origin, the others have lanes of their own.
+        let origin = if position % 2 == 0 { origin_of("shared") } else { origin_of(node) };
+        scene.push((0..1000).map(|number| page_at(&origin, node, number))).await;
+    }
+    scene.push(pages("small", 10)).await;
+    let claimed = scene.claim(&holder, 1000).await;
+    let last = claimed.iter().rposition(|leased| leased.task.section.node.as_str() == "small").unwrap();
+    assert!(last < 3 * 10 * 10, "the small node was done after {last} tasks");
+    assert_eq!(claimed.iter().filter(|leased| leased.task.section.node.as_str() == "small").count(), 10);
+}
+
+pub(super) async fn turns_are_kept_when_the_gate_lets_through_one_at_a_time(make: MakeQueue) {
+    let scene = Scene::open(make, limited(&["a", "b", "c"], &[limit(Unit::ApiCalls, 1, 100)])).await;
+    let holder = scene.join(0).await;
+    for node in ["a", "b", "c"] {
+        scene.push(pages(node, 20)).await;
+    }
+    let mut claimed = Vec::new();
+    for _ in 0..60 {
+        claimed.extend(scene.claim(&holder, 10).await);
+        scene.pass_ms(100);
+    }
+    let expected = ["a", "b", "c", "a", "b", "c"].map(|node| (node.to_owned(), 10));
+    assert_eq!(rows(&claimed), expected);
+}
+
+pub(super) async fn lanes_under_one_budget_go_by_their_active_nodes(make: MakeQueue) {
+    let many: Vec<String> = (0..9).map(|number| format!("many-{number}")).collect();
+    let mut nodes: Vec<&str> = many.iter().map(String::as_str).collect();
+    nodes.push("alone");
+    let scene = Scene::open(make, config(&nodes)).await;
+    let holder = scene.join(0).await;
+    for node in &many {
+        scene.push((0..100).map(|number| page_at(&origin_of("shared"), node, number))).await;
+    }
+    scene.push(pages("alone", 100)).await;
+    let claimed = scene.claim(&holder, 500).await;
+    let alone = claimed.iter().filter(|leased| leased.task.section.node.as_str() == "alone").count();
+    assert_eq!(alone, 50, "one of ten nodes gets a tenth");
+}
+
+pub(super) async fn a_closed_gate_blocks_no_other_lane(make: MakeQueue) {
+    let config = RunConfig {
+        nodes: vec![node("slow", "tight"), node("fast", "open")],
+        budgets: vec![budget("tight", &[limit(Unit::ApiCalls, 1, 3_600_000)]), budget("open", &[])],
+        ..config(&[])
+    };
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("slow", 50)).await;
+    scene.push(pages("fast", 50)).await;
+    let claimed = scene.claim(&holder, 100).await;
+    let fast = claimed.iter().filter(|leased| leased.task.section.node.as_str() == "fast").count();
+    assert_eq!((claimed.len(), fast), (51, 50));
+}
+
+pub(super) async fn a_thousand_lanes_behind_one_budget_share_what_it_allows(make: MakeQueue) {
+    let nodes: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let scene = Scene::open(make, limited(&nodes, &[limit(Unit::ApiCalls, 100, 1_000)])).await;
+    let holder = scene.join(0).await;
+    scene.push(nodes.iter().map(|node| page(node, 0))).await;
+    for second in 1..=10 {
+        let claimed = scene.claim(&holder, 1000).await;
+        assert_eq!(claimed.len(), 100, "second {second}");
+        scene.done(&holder, &claimed).await;
+        if second < 10 {
+            assert_eq!(scene.until(&holder).await, scene.after_ms(1_000));
+        }
+        scene.pass_ms(1_000);
+    }
+    assert!(scene.ledger().await.is_drained());
+}

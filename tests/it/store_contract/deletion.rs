@@ -1,0 +1,264 @@
+//! What deletes records, and above all what doesn't.
+
+use trawler::finding::{Limited, Rejected};
+use trawler::store::*;
+
+use super::contract;
+use super::harness::*;
+
+contract!(
+    a_traversal_with_a_failed_task_sweeps_nothing,
+    a_limited_traversal_sweeps_nothing,
+    a_traversal_that_gave_fewer_records_than_the_total_sweeps_nothing,
+    a_traversal_that_was_cut_short_sweeps_nothing,
+    a_traversal_with_dropped_or_pending_tasks_sweeps_nothing,
+    twenty_failures_are_named_and_all_are_counted,
+    a_sweep_over_the_guard_is_held_and_deletes_nothing,
+    a_sweep_at_the_guards_limit_is_made,
+    a_section_below_the_guards_minimum_is_swept,
+    an_empty_answer_over_a_section_with_records_is_held_however_small_it_is,
+    an_approved_sweep_is_made_by_the_next_complete_traversal,
+    an_approval_of_another_traversal_changes_nothing,
+    an_approval_does_not_cover_what_was_lost_since,
+    an_approval_waits_while_traversals_are_partial,
+    a_held_sweep_is_forgotten_when_the_records_come_back,
+    the_sources_word_deletes_without_guard_or_complete_traversal,
+    an_incremental_traversal_never_sweeps_by_absence,
+    a_rejected_record_that_is_known_counts_as_seen,
+    rejected_records_count_towards_the_total,
+    a_sweep_of_thousands_names_each_in_the_feed,
+);
+
+async fn a_traversal_with_a_failed_task_sweeps_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b"])).await;
+    let run = subject.begin().await;
+    let traversal = subject.open(&run, &acme).await;
+    subject.commit(&traversal, page(1, &["a"])).await;
+    subject.commit(&traversal, failed(2, "https://acme.example/?page=2 answered 500")).await;
+    let expected = SectionReport {
+        unchanged: 1,
+        kept_unseen: 1,
+        partial: Some("a request failed: https://acme.example/?page=2 answered 500".to_owned()),
+        failures: vec!["https://acme.example/?page=2 answered 500".to_owned()],
+        failed_tasks: 1,
+        ..report(&acme, 2)
+    };
+    assert_eq!(subject.close(&traversal).await, expected);
+    assert_eq!(subject.list().await, ["acme/a=a@1", "acme/b=b@1"]);
+    let state = SectionState { section: acme.clone(), number: 2, last_complete: 1, records: 2, held: None };
+    assert_eq!(subject.section(&acme).await, state);
+}
+
+async fn a_limited_traversal_sweeps_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b"])).await;
+    let effects = TaskEffects { limited: Some(Limited::MaxRecords), ..page(1, &["a"]) };
+    let expected = SectionReport {
+        unchanged: 1,
+        kept_unseen: 1,
+        partial: Some("spec.limits.maxRecords was reached".to_owned()),
+        ..report(&acme, 2)
+    };
+    assert_eq!(subject.crawl(&acme, effects).await, expected);
+    assert_eq!(subject.feed(2).await, [""; 0]);
+}
+
+async fn a_traversal_that_gave_fewer_records_than_the_total_sweeps_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b"])).await;
+    let expected = SectionReport {
+        unchanged: 1,
+        kept_unseen: 1,
+        total: Some(2),
+        partial: Some("the pages gave 1 of the 2 records that the server says it has".to_owned()),
+        ..report(&acme, 2)
+    };
+    assert_eq!(subject.crawl(&acme, TaskEffects { total: Some(2), ..page(1, &["a"]) }).await, expected);
+    let expected = SectionReport { unchanged: 1, deleted: 1, total: Some(1), ..report(&acme, 3) };
+    assert_eq!(subject.crawl(&acme, TaskEffects { total: Some(1), ..page(1, &["a"]) }).await, expected);
+}
+
+async fn a_traversal_that_was_cut_short_sweeps_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b"])).await;
+    let close = CloseTraversal { cut_short: Some("the deadline passed".to_owned()), ..closing() };
+    let expected = SectionReport {
+        unchanged: 1,
+        kept_unseen: 1,
+        partial: Some("the deadline passed".to_owned()),
+        ..report(&acme, 2)
+    };
+    assert_eq!(subject.crawl_closing(&acme, page(1, &["a"]), close).await, expected);
+}
+
+async fn a_traversal_with_dropped_or_pending_tasks_sweeps_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b", "c"])).await;
+    let run = subject.begin().await;
+    subject.store().seed(&run, &[task(&acme, "p2")]).await.unwrap();
+    let traversal = subject.open(&run, &acme).await;
+    subject.commit(&traversal, page(1, &["a"])).await;
+    subject.commit(&traversal, TaskEffects { result: TaskResult::Dropped, ..page(2, &[]) }).await;
+    let expected = SectionReport {
+        unchanged: 1,
+        kept_unseen: 2,
+        partial: Some("2 requests were not made".to_owned()),
+        ..report(&acme, 2)
+    };
+    assert_eq!(subject.close(&traversal).await, expected);
+}
+
+async fn twenty_failures_are_named_and_all_are_counted(subject: Subject) {
+    let run = subject.begin().await;
+    let traversal = subject.open(&run, &root("acme")).await;
+    for number in 1..=25 {
+        subject.commit(&traversal, failed(number, &format!("reason {number}"))).await;
+    }
+    let report = subject.close(&traversal).await;
+    assert_eq!((report.failures.len(), report.failed_tasks), (20, 25));
+    assert_eq!(report.partial.as_deref(), Some("25 requests failed, the first because: reason 1"));
+}
+
+async fn a_sweep_over_the_guard_is_held_and_deletes_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..10)).await;
+    let expected = SectionReport { unchanged: 6, kept_unseen: 4, held: Some(4), ..report(&acme, 2) };
+    assert_eq!(subject.crawl(&acme, page_of(0..6)).await, expected);
+    let state = SectionState { section: acme.clone(), number: 2, last_complete: 2, records: 10, held: Some((2, 4)) };
+    assert_eq!(subject.section(&acme).await, state);
+    assert_eq!(subject.feed(10).await, [""; 0]);
+}
+
+async fn a_sweep_at_the_guards_limit_is_made(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..10)).await;
+    let expected = SectionReport { unchanged: 7, deleted: 3, ..report(&acme, 2) };
+    assert_eq!(subject.crawl(&acme, page_of(0..7)).await, expected);
+}
+
+async fn a_section_below_the_guards_minimum_is_swept(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..9)).await;
+    let expected = SectionReport { unchanged: 1, deleted: 8, ..report(&acme, 2) };
+    assert_eq!(subject.crawl(&acme, page_of(0..1)).await, expected);
+}
+
+async fn an_empty_answer_over_a_section_with_records_is_held_however_small_it_is(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a"])).await;
+    let expected = SectionReport { kept_unseen: 1, held: Some(1), ..report(&acme, 2) };
+    assert_eq!(subject.crawl(&acme, page(1, &[])).await, expected);
+    let approved = SectionReport { deleted: 1, ..report(&acme, 3) };
+    assert_eq!(subject.crawl_closing(&acme, page(1, &[]), approving(&acme, 2)).await, approved);
+    assert_eq!(subject.list().await, [""; 0]);
+}
+
+async fn an_approved_sweep_is_made_by_the_next_complete_traversal(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..10)).await;
+    subject.crawl(&acme, page_of(0..5)).await;
+    let expected = SectionReport { unchanged: 5, deleted: 5, ..report(&acme, 3) };
+    assert_eq!(subject.crawl_closing(&acme, page_of(0..5), approving(&acme, 2)).await, expected);
+    let state = SectionState { section: acme.clone(), number: 3, last_complete: 3, records: 5, held: None };
+    assert_eq!(subject.section(&acme).await, state);
+}
+
+async fn an_approval_of_another_traversal_changes_nothing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..10)).await;
+    subject.crawl(&acme, page_of(0..5)).await;
+    for (number, approved) in [(3, (acme.clone(), 1)), (4, (acme.clone(), 4)), (5, (root("beta"), 4))] {
+        let close = CloseTraversal { approved: vec![approved], ..closing() };
+        let expected = SectionReport { unchanged: 5, kept_unseen: 5, held: Some(5), ..report(&acme, number) };
+        assert_eq!(subject.crawl_closing(&acme, page_of(0..5), close).await, expected);
+    }
+}
+
+async fn an_approval_does_not_cover_what_was_lost_since(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..20)).await;
+    subject.crawl(&acme, page_of(0..10)).await;
+    // Ten were approved to go; now nine of the other ten are missing too.
+    let expected = SectionReport { unchanged: 1, deleted: 10, kept_unseen: 9, held: Some(9), ..report(&acme, 3) };
+    assert_eq!(subject.crawl_closing(&acme, page_of(0..1), approving(&acme, 2)).await, expected);
+    assert_eq!(subject.section(&acme).await.held, Some((3, 9)));
+}
+
+async fn an_approval_waits_while_traversals_are_partial(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..10)).await;
+    subject.crawl(&acme, page_of(0..5)).await;
+    let partial = TaskEffects { limited: Some(Limited::MaxPages), ..page_of(0..5) };
+    let report = subject.crawl_closing(&acme, partial, approving(&acme, 2)).await;
+    assert_eq!((report.deleted, report.kept_unseen), (0, 5));
+    assert_eq!(subject.section(&acme).await.held, Some((2, 5)));
+    let report = subject.crawl_closing(&acme, page_of(0..5), approving(&acme, 2)).await;
+    assert_eq!((report.deleted, report.kept_unseen), (5, 0));
+}
+
+async fn a_held_sweep_is_forgotten_when_the_records_come_back(subject: Subject) {
+    let acme = root("acme");
+    for count in [10, 5, 10] {
+        subject.crawl(&acme, page_of(0..count)).await;
+    }
+    let state = SectionState { section: acme.clone(), number: 3, last_complete: 3, records: 10, held: None };
+    assert_eq!(subject.section(&acme).await, state);
+    assert_eq!(subject.feed(10).await, [""; 0]);
+}
+
+async fn the_sources_word_deletes_without_guard_or_complete_traversal(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b", "c"])).await;
+    let run = subject.begin_as(Mode::Incremental).await;
+    let traversal = subject.open(&run, &acme).await;
+    let deleted = ["a", "c", "unknown"].map(str::to_owned).to_vec();
+    subject.commit(&traversal, TaskEffects { deleted_ids: deleted, ..page(1, &[]) }).await;
+    subject.commit(&traversal, failed(2, "no answer")).await;
+    assert_eq!(subject.feed(3).await, ["Deleted a", "Deleted c"]);
+    let report = subject.close(&traversal).await;
+    assert_eq!((report.deleted, report.kept_unseen), (2, 0));
+    assert_eq!(subject.list().await, ["acme/b=b@1"]);
+}
+
+async fn an_incremental_traversal_never_sweeps_by_absence(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b"])).await;
+    let run = subject.begin_as(Mode::Incremental).await;
+    let effects = TaskEffects { total: Some(2), ..page(1, &["b@2"]) };
+    let expected = SectionReport { updated: 1, total: Some(2), ..report(&acme, 2) };
+    assert_eq!(subject.traverse(&run, &acme, effects).await, expected);
+    assert_eq!(subject.list().await, ["acme/a=a@1", "acme/b=b@2"]);
+}
+
+async fn a_rejected_record_that_is_known_counts_as_seen(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b"])).await;
+    let rejected = vec![Rejected { what: "b".to_owned(), why: "its title is a number".to_owned() }];
+    let effects = TaskEffects { rejected: rejected.clone(), ..page(1, &["a"]) };
+    let expected = SectionReport { unchanged: 2, rejected, rejected_count: 1, ..report(&acme, 2) };
+    assert_eq!(subject.crawl(&acme, effects).await, expected);
+    assert_eq!(subject.list().await, ["acme/a=a@1", "acme/b=b@1"]);
+}
+
+async fn rejected_records_count_towards_the_total(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b", "gone"])).await;
+    let rejected = |what: &str| Rejected { what: what.to_owned(), why: "its title is a number".to_owned() };
+    let rejected = vec![rejected("b"), rejected("dataset[2]")];
+    let effects = TaskEffects { total: Some(3), rejected, ..page(1, &["a"]) };
+    let report = subject.crawl(&acme, effects).await;
+    assert_eq!((report.partial, report.deleted), (None, 1));
+}
+
+async fn a_sweep_of_thousands_names_each_in_the_feed(subject: Subject) {
+    let acme = root("acme");
+    let ids: Vec<String> = (0..2500).map(|n| format!("{n:04}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    subject.crawl(&acme, page(1, &ids)).await;
+    let close = CloseTraversal { guard: DeletionGuard { max_percent: 100, min_records: 0 }, ..closing() };
+    let report = subject.crawl_closing(&acme, page(1, &ids[..10]), close).await;
+    assert_eq!((report.unchanged, report.deleted), (10, 2490));
+    let expected: Vec<_> = ids[10..].iter().map(|id| format!("Deleted {id}")).collect();
+    assert_eq!(subject.feed(2500).await, expected);
+}
