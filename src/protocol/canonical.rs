@@ -91,8 +91,13 @@ impl<R: Rules> Canonical<R> {
 
     fn write_text(&mut self, text: &str) {
         self.form.push(b's');
-        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        self.form.extend_from_slice(&length.to_le_bytes());
+        match u8::try_from(text.len()) {
+            Ok(length) if length < u8::MAX => self.form.push(length),
+            _ => {
+                self.form.push(u8::MAX);
+                self.form.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            }
+        }
         self.form.extend_from_slice(text.as_bytes());
     }
 

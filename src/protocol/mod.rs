@@ -13,6 +13,7 @@
 //! - A page that leads to itself or to an earlier page gives a task with the same id as that page; who remembers the
 //!   tasks (the queue) drops it, so a loop ends at the first repeat.
 
+mod body;
 pub mod canonical;
 pub mod ckan;
 pub mod dcat;

@@ -624,6 +624,26 @@ fn a_document_deeper_than_the_limit_is_over_it() {
 }
 
 #[test]
+fn as_many_nested_catalogues_as_fit_are_read_in_time_that_grows_with_their_number() {
+    let nested: Vec<_> = (0..20_000)
+        .map(|n| format!(r#"{{"@type":"Catalog","service":{{"endpointURL":"https://acme.example/plants/{n}"}}}}"#))
+        .collect();
+    let page = decode(format!(r#"{{"@type":"Catalog","@context":[],"catalog":[{}]}}"#, nested.join(","))).unwrap();
+    assert_eq!(page.feedback.len(), 20_000);
+}
+
+#[test]
+fn an_offer_that_is_only_an_id_is_kept_and_is_content() {
+    let with = |policy: &str| {
+        let body = format!(r#"{{"@type":"Catalog","@context":[],"dataset":[{{"@id":"a","hasPolicy":{policy}}}]}}"#);
+        decode(body).unwrap().records.remove(0)
+    };
+    assert_eq!(with(r#""offer-1""#).offers[0].get(), r#""offer-1""#);
+    assert_ne!(with(r#""offer-1""#).content_hash, with(r#""offer-2""#).content_hash);
+    assert_eq!(with(r#""offer-1""#).content_hash, with(r#"["offer-1"]"#).content_hash);
+}
+
+#[test]
 fn a_page_of_more_entries_than_fit_is_over_the_limit() {
     let body = format!(r#"{{"@type":"Catalog","dataset":[{}1]}}"#, "1,".repeat(200_000));
     assert!(matches!(decode(body), Err(ReadError::OverLimit { limit: 100_000, .. })));

@@ -15,8 +15,9 @@ use std::collections::HashSet;
 use self::paging::Position;
 use self::rules::CkanRules;
 use self::wire::Answer;
+use super::body::{Faults, body_text, check_entries, forgive, not_the_protocol, parse_page, unreadable};
 use super::canonical::Canonical;
-use super::json::{Faults, Json, body_text, check_entries, forgive, not_the_protocol, parse_page, unreadable};
+use super::json::Json;
 use super::{
     CkanSettings, Forgiven, NodeContext, Page, ProtocolSettings, ReadError, Reader, Rejected, Request, Response,
     origin_of,

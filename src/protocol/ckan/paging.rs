@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::json::forgive;
+use crate::protocol::body::forgive;
 use crate::protocol::{Checkpoint, Forgiven, Limited, NodeContext, Page, ReadError};
 use crate::task::{Task, TaskKind};
 
@@ -63,8 +63,10 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
             forgive(&mut page.forgiven, Forgiven::TotalMismatch);
             page.limited = Some(Limited::FewerThanTotal);
         }
-        let known = node.checkpoint.as_ref().map(|checkpoint| checkpoint.0.clone());
-        page.checkpoint = newest.max(known).map(Checkpoint);
+        if page.limited.is_none() {
+            let known = node.checkpoint.as_ref().map(|checkpoint| checkpoint.0.clone());
+            page.checkpoint = newest.max(known).map(Checkpoint);
+        }
         return;
     }
     if seen.got < seen.asked && seen.count.is_some_and(|count| after < count) {

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::protocol::json::{Json, RawList, sentence};
+use crate::protocol::body::sentence;
+use crate::protocol::json::{Json, RawList};
 use crate::protocol::text::scalar_of;
 
 /// What an answer of the Action API says.

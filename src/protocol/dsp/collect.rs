@@ -9,8 +9,9 @@ use super::cursor::{PageStep, Step};
 use super::rules::DspRules;
 use super::wire::{Address, Catalog, Dataset, Entries, address_of, id_of};
 use super::{address, dataset, nested};
+use crate::protocol::body::{Faults, MAX_ENTRIES, forgive};
 use crate::protocol::canonical::Canonical;
-use crate::protocol::json::{Faults, Json, MAX_ENTRIES, field, forgive};
+use crate::protocol::json::{Json, field};
 use crate::protocol::text::{scalar_of, text_of};
 use crate::protocol::{
     DspSettings, Forgiven, Limited, NodeContext, Page, ReadError, Rejected, normalised_endpoint, origin_of,
@@ -52,6 +53,8 @@ pub(super) struct Collector<'c> {
     at: &'c PageStep,
     page: Page,
     seen: HashSet<String>,
+    sections: HashSet<String>,
+    on_the_way: Option<HashSet<String>>,
     entries: usize,
     canonical: Canonical<DspRules>,
 }
@@ -66,7 +69,8 @@ impl<'c> Collector<'c> {
     ) -> Self {
         let page = Page { forgiven, ..Page::default() };
         let canonical = Canonical::new(DspRules);
-        Self { node, settings, task, at, page, seen: HashSet::new(), entries: 0, canonical }
+        let (seen, sections) = (HashSet::new(), HashSet::new());
+        Self { node, settings, task, at, page, seen, sections, on_the_way: None, entries: 0, canonical }
     }
 
     pub(super) fn into_page(self) -> Page {
@@ -101,7 +105,7 @@ impl<'c> Collector<'c> {
         for (position, raw) in datasets.items.into_iter().enumerate() {
             match Dataset::parse(raw.get()) {
                 Err(error) => self.reject(format!("dataset[{position}]"), format!("it can't be read: {error}")),
-                Ok(entry) if entry.is_catalog() => {
+                Ok(entry) if entry.is_catalog => {
                     self.add_nested(raw, position, services, participant, inline_depth)?;
                 }
                 Ok(entry) => self.add_dataset(&entry, raw, position, services, participant),
@@ -181,14 +185,16 @@ impl<'c> Collector<'c> {
     /// that leads back to where we come from: that one is listed by what it leads back to.
     fn add_section(&mut self, url: &Url) -> Result<(), ReadError> {
         let endpoint = normalised_endpoint(url);
-        if nested::leads_back(url, self.node, self.task, &self.at.base) {
+        let (node, task, base) = (self.node, self.task, &self.at.base);
+        let on_the_way = self.on_the_way.get_or_insert_with(|| nested::on_the_way(node, task, base));
+        if on_the_way.contains(&address::connector_key(url)) {
             self.forgive(Forgiven::Cycle);
             return Ok(());
         }
-        let section = SectionKey { node: self.node.name.clone(), section: SectionPath::from(endpoint.as_str()) };
-        if self.page.listed_sections.contains(&section) {
+        if !self.sections.insert(endpoint.clone()) {
             return Ok(());
         }
+        let section = SectionKey { node: self.node.name.clone(), section: SectionPath::from(endpoint.as_str()) };
         self.page.listed_sections.push(section.clone());
         let is_own_origin = origin_of(url) == origin_of(&self.node.endpoint);
         if !self.settings.follow_nested || !(is_own_origin || self.settings.allow_cross_origin) {

@@ -4,7 +4,8 @@ use super::collect::Services;
 use super::terms::{get, local_name};
 use super::wire::{Dataset, id_of};
 use crate::protocol::Forgiven;
-use crate::protocol::json::{Faults, Json, forgive};
+use crate::protocol::body::{Faults, forgive};
+use crate::protocol::json::Json;
 use crate::protocol::text::{scalar_of, text_of, texts};
 use crate::record::{Agent, ContentHash, Distribution, LangString, Record};
 

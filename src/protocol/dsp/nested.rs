@@ -1,5 +1,7 @@
 //! Nested catalogues: where they are, and whether they lead back.
 
+use std::collections::HashSet;
+
 use url::Url;
 
 use super::address::connector_key;
@@ -17,12 +19,9 @@ pub(super) fn endpoint<'j>(catalog: &'j Catalog<'_>, services: &Services<'j>) ->
     accessed.or_else(|| catalog.services.items().iter().find_map(address_of))
 }
 
-/// Whether an address is that of the node, of the connector that lists it, or of any on the way there, with whatever
-/// version path.
-pub(super) fn leads_back(url: &Url, node: &NodeContext, task: &Task, base: &Url) -> bool {
-    let key = connector_key(url);
-    let on_the_way = task.provenance.iter().filter_map(|endpoint| Url::parse(endpoint).ok());
-    connector_key(&node.endpoint) == key
-        || connector_key(base) == key
-        || on_the_way.into_iter().any(|endpoint| connector_key(&endpoint) == key)
+/// The connectors on the way to a section, whatever their version paths: the node, the connector that answers, and
+/// each one between. A nested catalogue at one of them leads back.
+pub(super) fn on_the_way(node: &NodeContext, task: &Task, base: &Url) -> HashSet<String> {
+    let between = task.provenance.iter().filter_map(|endpoint| Url::parse(endpoint).ok());
+    [&node.endpoint, base].into_iter().cloned().chain(between).map(|url| connector_key(&url)).collect()
 }

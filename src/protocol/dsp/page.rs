@@ -5,9 +5,10 @@ use super::collect::Collector;
 use super::cursor::{PageStep, Step};
 use super::paging::{Next, next_page};
 use super::wire::Catalog;
-use crate::protocol::json::{
-    Faults, Json, body_text, check_entries, forgive, not_the_protocol, parse_page, sentence, unreadable,
+use crate::protocol::body::{
+    Faults, body_text, check_entries, forgive, not_the_protocol, parse_page, sentence, unreadable,
 };
+use crate::protocol::json::Json;
 use crate::protocol::text::scalar_of;
 use crate::protocol::{DspSettings, DspVersion, Forgiven, Limited, NodeContext, Page, ReadError, Response, origin_of};
 use crate::task::{Task, TaskKind};

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::terms::{local_name, types};
 use crate::protocol::json::{Fields, Json, Name, RawList, field, raw_field, sort_fields};
+use crate::protocol::text::{scalar_of, text_of};
 
 /// A catalogue, or the error sent in its place. Its entries are not parsed yet.
 #[derive(Debug)]
@@ -145,8 +146,10 @@ impl<'de> Deserialize<'de> for Catalog<'de> {
 pub(super) struct Dataset<'a> {
     pub(super) fields: Fields<'a>,
     pub(super) offers: Vec<&'a RawValue>,
-    /// Whether its offers came as one object.
+    /// Whether its offers came as one object (or as one id).
     pub(super) has_offer_object: bool,
+    /// Whether it is a nested catalogue, as older servers list them.
+    pub(super) is_catalog: bool,
 }
 
 impl<'a> Dataset<'a> {
@@ -165,15 +168,6 @@ impl<'a> Dataset<'a> {
         sort_fields(&mut dataset.fields);
         Ok(dataset)
     }
-
-    /// Whether it is a nested catalogue, as older servers list them.
-    pub(super) fn is_catalog(&self) -> bool {
-        let says_so = field(&self.fields, "@type").is_some_and(|json| types(json).any(|name| name == "Catalog"));
-        says_so
-            || self.fields.iter().any(|(term, value)| {
-                local_name(term) == "isCatalog" && (*value == Json::Bool(true) || value.as_text() == Some("true"))
-            })
-    }
 }
 
 impl<'de> Deserialize<'de> for Dataset<'de> {
@@ -187,13 +181,26 @@ impl<'de> Deserialize<'de> for Dataset<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut dataset =
-                    Dataset { fields: Vec::with_capacity(12), offers: Vec::new(), has_offer_object: false };
+                let mut dataset = Dataset {
+                    fields: Vec::with_capacity(12),
+                    offers: Vec::new(),
+                    has_offer_object: false,
+                    is_catalog: false,
+                };
                 while let Some(Name(term)) = map.next_key::<Name<'de>>()? {
-                    let value = if local_name(&term) == "hasPolicy" {
-                        dataset.read_offers(map.next_value()?)?
-                    } else {
-                        map.next_value()?
+                    let value = match local_name(&term) {
+                        "hasPolicy" => dataset.read_offers(map.next_value()?)?,
+                        "@type" => {
+                            let value: Json<'de> = map.next_value()?;
+                            dataset.is_catalog |= types(&value).any(|name| name == "Catalog");
+                            value
+                        }
+                        "isCatalog" => {
+                            let value: Json<'de> = map.next_value()?;
+                            dataset.is_catalog |= value == Json::Bool(true) || value.as_text() == Some("true");
+                            value
+                        }
+                        _ => map.next_value()?,
                     };
                     dataset.fields.push((term, value));
                 }
@@ -212,16 +219,16 @@ impl<'a> Dataset<'a> {
                 self.offers.extend(items);
                 parsed.map(Json::Array).map_err(E::custom)
             }
-            RawList::Object => {
+            RawList::Object | RawList::Other => {
                 self.has_offer_object = true;
                 Ok(Json::Null)
             }
-            RawList::Absent | RawList::Other => Ok(Json::Null),
+            RawList::Absent => Ok(Json::Null),
         }
     }
 }
 
-/// The id of a service and the address it gives, if it gives one; and whether under a wrong name.
+/// The address a service gives, and whether it stands under a wrong name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Address<'j> {
     pub(super) url: &'j str,
@@ -236,7 +243,7 @@ pub(super) fn address_of<'j>(service: &'j Json<'_>) -> Option<Address<'j>> {
         if !matches!(name, "endpointURL" | "endpointUrl") {
             continue;
         }
-        let Some(url) = crate::protocol::text::text_of(value) else { continue };
+        let Some(url) = text_of(value) else { continue };
         let is_misnamed = name != "endpointURL" || term.starts_with("dct:") || term.starts_with("http://purl.org/");
         if found.is_none_or(|earlier| earlier.is_misnamed && !is_misnamed) {
             found = Some(Address { url, is_misnamed });
@@ -245,7 +252,7 @@ pub(super) fn address_of<'j>(service: &'j Json<'_>) -> Option<Address<'j>> {
     found
 }
 
-/// The `@id` of an object, or its `id`.
+/// The `@id` of an object.
 pub(super) fn id_of<'j>(fields: &'j [(Cow<'_, str>, Json<'_>)]) -> Option<Cow<'j, str>> {
-    field(fields, "@id").and_then(crate::protocol::text::scalar_of)
+    field(fields, "@id").and_then(scalar_of)
 }
