@@ -26,10 +26,10 @@ done
 [ "$FAILED" -eq 0 ] || finish
 
 WORK="$(mktemp -d)"
-STARTED=()
+STARTED=""
 clean_up() {
   local server
-  for server in "${STARTED[@]}"; do "$SERVERS/$server/stop.sh"; done
+  for server in $STARTED; do "$SERVERS/$server/stop.sh"; done
   rm -rf "$WORK"
 }
 trap clean_up EXIT
@@ -42,13 +42,13 @@ TRAWLER="${CARGO_TARGET_DIR:-target}/debug/trawler"
 start() {
   local output
   if ! output="$("$SERVERS/$1/start.sh" 2>&1 < /dev/null)"; then
-    STARTED+=("$1")
+    STARTED="$STARTED $1"
     fail "$1 did not start: $output"
     return 1
   fi
   case "$output" in
     *"already runs"*) ;;
-    *) STARTED+=("$1") ;;
+    *) STARTED="$STARTED $1" ;;
   esac
 }
 

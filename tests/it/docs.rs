@@ -118,7 +118,14 @@ fn every_relative_link_leads_somewhere() {
     assert!(dead.is_empty(), "\n{}", dead.join("\n"));
 }
 
-/// The decision records: number, file name, first line.
+/// Number and title of a decision record, from its first heading.
+fn numbered_title(document: &Document) -> (String, String) {
+    let heading = pieces(&document.text).headings.into_iter().next().unwrap_or_default();
+    let (number, title) = heading.split_once(": ").unwrap_or_default();
+    (number.trim_start_matches("ADR ").to_owned(), title.to_owned())
+}
+
+/// The decision records: number by file name, file name, document.
 fn decisions() -> Vec<(String, String, Document)> {
     files(&["md"])
         .into_iter()
@@ -134,8 +141,9 @@ fn decisions() -> Vec<(String, String, Document)> {
 fn decisions_are_numbered_without_gaps_and_say_what_they_must() {
     for (index, (number, name, document)) in decisions().iter().enumerate() {
         assert_eq!(*number, format!("{:04}", index + 1), "{name}");
+        assert_eq!(*number, numbered_title(document).0, "{name} has another number in its first line");
+        assert!(document.text.contains("\nStatus: "), "{name} does not say its status");
         let headings = pieces(&document.text).headings;
-        assert!(headings[0].starts_with(&format!("{number}. ")), "{name} begins with {:?}", headings[0]);
         for part in ["Context", "Decision", "Consequences"] {
             assert!(headings.iter().any(|heading| heading == part), "{name} has no part {part}");
         }
@@ -146,7 +154,7 @@ fn decisions_are_numbered_without_gaps_and_say_what_they_must() {
 fn decisions_are_listed_under_their_titles() {
     let list = std::fs::read_to_string(root().join("docs/adr/README.md")).expect("there is a list");
     for (number, name, document) in decisions() {
-        let title = pieces(&document.text).headings[0].split_once(". ").expect("a number and a title").1.to_owned();
+        let (_, title) = numbered_title(&document);
         assert!(
             list.contains(&format!("| [{number}]({name}) | {title} |")),
             "{name} is not listed with its title {title:?}"
