@@ -14,6 +14,7 @@ pub mod records;
 mod report;
 mod run;
 pub mod secrets;
+mod suggest;
 pub mod text;
 pub mod validate;
 mod waiting;

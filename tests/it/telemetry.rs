@@ -18,7 +18,8 @@ async fn json_log_lines_carry_run_node_and_task_and_no_secret() {
     place.write("secrets/token/value", "canary-in-header");
     let there = place.clone();
     let ended = tokio::task::spawn_blocking(move || {
-        let arguments = "run -f in.yaml -q --allow-private 127.0.0.0/8 --secrets-dir secrets --log trace --log-format json";
+        let arguments =
+            "run -f in.yaml -q --allow-private 127.0.0.0/8 --secrets-dir secrets --log trace --log-format json";
         there.trawler(&arguments.split(' ').collect::<Vec<_>>())
     })
     .await
@@ -30,7 +31,8 @@ async fn json_log_lines_carry_run_node_and_task_and_no_secret() {
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
         .collect();
-    let given_up = lines.iter().find(|line| line["message"].as_str().is_some_and(|text| text.starts_with("task given up")));
+    let given_up =
+        lines.iter().find(|line| line["message"].as_str().is_some_and(|text| text.starts_with("task given up")));
     let given_up = given_up.unwrap_or_else(|| panic!("no task was given up in {}", ended.stderr));
     assert_eq!(
         (given_up["level"].as_str(), given_up["node"].as_str(), given_up["attempt"].as_u64()),
