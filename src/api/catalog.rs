@@ -34,7 +34,7 @@ use super::{KubeDuration, LabelSelector, ObjectRef, RunMode, RunSettings};
     printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", description = "Why.", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", description = "How long it exists."),
     validation = Rule::new("self.metadata.name.size() <= 52")
-        .message("the name of a Catalog must be at most 52 characters, since runs append to it; write a shorter one").field_path(".metadata.name")
+        .message("the name of a Catalog must be at most 52 characters, since runs append to it; write a shorter one")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogSpec {
