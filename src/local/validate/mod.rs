@@ -28,10 +28,19 @@ pub fn validate(manifests: &Manifests, secrets: &SecretSources) -> Vec<Finding> 
     judge(manifests, secrets).1
 }
 
-/// The objects, or everything that is wrong if any of it is an error.
+/// The objects, or everything that is wrong if any of it is an error. A credential or an authority that can't be read
+/// concerns its node alone, as on a cluster: the run goes on without the node, so here it is a warning.
 pub fn accept(manifests: &Manifests, secrets: &SecretSources) -> Result<Accepted, Vec<Finding>> {
-    let (set, findings) = judge(manifests, secrets);
+    let (set, mut findings) = judge(manifests, secrets);
+    findings.iter_mut().filter(|finding| concerns_one_node(finding)).for_each(|finding| {
+        finding.severity = Severity::Warning;
+    });
     if has_errors(&findings) { Err(findings) } else { Ok(Accepted { set, warnings: findings }) }
+}
+
+fn concerns_one_node(finding: &Finding) -> bool {
+    let of_node = finding.object.as_deref().is_some_and(|object| object.starts_with("CatalogNode/"));
+    of_node && matches!(finding.field.as_deref(), Some("spec.credentialRef.name" | "spec.caRef.name"))
 }
 
 fn judge(manifests: &Manifests, secrets: &SecretSources) -> (ManifestSet, Vec<Finding>) {
