@@ -128,7 +128,12 @@ struct Wire<'a> {
 impl Wire<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let Budget { deadline, total, idle, max_decoded_bytes, .. } = *self.budget;
-        let idle_ends = Instant::now() + idle.min(total);
+        let now = Instant::now();
+        if now >= deadline {
+            // A server that always has something ready would never let the timer below run out.
+            return Err(Failure::Timeout { phase: Phase::Receiving, limit: total });
+        }
+        let idle_ends = now + idle.min(total);
         match timeout_at(idle_ends.min(deadline), self.response.chunk()).await {
             Err(_) if idle_ends < deadline => Err(Failure::Timeout { phase: Phase::Idle, limit: idle }),
             Err(_) => Err(Failure::Timeout { phase: Phase::Receiving, limit: total }),

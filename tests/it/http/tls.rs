@@ -1,7 +1,7 @@
 //! The HTTP client and TLS: whom it trusts, and whom it proves itself to.
 #![expect(clippy::unwrap_used, reason = "a helper of tests fails the test")]
 
-use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 
 use http_body_util::Full;
@@ -18,6 +18,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto};
 use trawler::crawler::credential::{Credential, Secret};
 use trawler::crawler::http::NodeAccess;
 use trawler::outcome::Outcome;
+use url::Url;
 
 use crate::support::http_client::{body_of, client, fetch, get, loopback};
 use crate::support::http_server::{HttpServer, Reply};
@@ -173,9 +174,8 @@ async fn https_to_a_server_without_tls_is_a_passing_fault() {
     assert_eq!((error.reason(), error.outcome()), ("TlsFailed", Outcome::RETRY), "{error}");
 }
 
-#[tokio::test]
-async fn http_2_is_spoken_with_servers_that_offer_it() {
-    let authority = Authority::new();
+/// A server that speaks HTTP/2 only. It names the version, or resets the stream.
+async fn start_http_2(authority: &Authority, resets: bool) -> Url {
     let mut config = authority.issue("127.0.0.1", |_| ()).server_config(None);
     config.alpn_protocols = vec![b"h2".to_vec()];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -183,12 +183,30 @@ async fn http_2_is_spoken_with_servers_that_offer_it() {
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap();
-        let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| async move {
+        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| async move {
+            if resets {
+                return Err(io::Error::other("reset"));
+            }
             let said = format!("{:?}", request.version());
-            Ok::<_, Infallible>(hyper::Response::new(Full::new(bytes::Bytes::from(said))))
+            Ok(hyper::Response::new(Full::new(bytes::Bytes::from(said))))
         });
         let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         serving.serve_connection(TokioIo::new(stream), service).await.unwrap();
     });
+    url
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_with_servers_that_offer_it() {
+    let authority = Authority::new();
+    let url = start_http_2(&authority, false).await;
     assert_eq!(body_of(fetch(&client(loopback()), &get(url), &authority.trusted()).await.unwrap()), "HTTP/2.0");
+}
+
+#[tokio::test]
+async fn a_reset_http_2_stream_can_be_tried_again() {
+    let authority = Authority::new();
+    let url = start_http_2(&authority, true).await;
+    let error = fetch(&client(loopback()), &get(url), &authority.trusted()).await.unwrap_err();
+    assert_eq!((error.reason(), error.outcome(), error.spent.requests), ("ConnectionBroken", Outcome::RETRY, 1));
 }
