@@ -48,7 +48,8 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// Makes the run's queue. Fails if it exists.
     async fn open(&self, config: RunConfig) -> Result<(), QueueError>;
 
-    /// Replaces nodes and gates of a live run. Budgets already spent stay spent.
+    /// Replaces nodes and gates of a live run. Budgets already spent stay spent. What a node that is no longer named
+    /// has left is dropped.
     async fn configure(&self, config: RunConfig) -> Result<(), QueueError>;
 
     /// Puts in tasks; those the run has seen before are counted as duplicates and left. Refused while frozen.
@@ -57,13 +58,16 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// Makes the caller the holder of a token. A second join with the same token fences the first.
     async fn join(&self, request: JoinRequest) -> Result<Holder, QueueError>;
 
-    /// Takes up to `max` tasks, each with a permit for its first request.
+    /// Takes up to `max` tasks (at most [`MAX_CLAIM_TASKS`]), each with a permit for its first request.
     async fn claim(&self, holder: &Holder, max: usize) -> Result<Claim, QueueError>;
 
-    /// Leave to send one more request (redirect, retry, token fetch) to this origin for a leased task, now.
+    /// Leave to send one more request (redirect, retry, token fetch) to this origin for a leased task, now. One to the
+    /// task's own origin costs what the first one did, one to another origin a single call, all of the task's budget.
+    /// Fails if the lease is no longer the caller's.
     async fn permit(&self, holder: &Holder, lease: &LeaseRef, origin: &OriginKey) -> Result<Permit, QueueError>;
 
-    /// Ends leases, each with its feedback, atomically: what was discovered is queued in the same step.
+    /// Ends leases, each with its feedback, atomically: what was discovered is queued in the same step. Feedback of a
+    /// node that the run never had refuses the whole call.
     async fn settle(&self, holder: &Holder, settlements: Vec<Settlement>) -> Result<Vec<Settled>, QueueError>;
 
     /// Lengthens leases. Returns those that are no longer the caller's.
@@ -148,7 +152,7 @@ pub struct Leased {
     pub task: Task,
     /// The lease.
     pub lease: LeaseRef,
-    /// How often it was handed out before.
+    /// How often it was handed out before, without the times it was released untried or its holder was disrupted.
     pub attempt: u32,
 }
 

@@ -66,6 +66,8 @@ macro_rules! contract {
             gates::a_budgets_cap_on_requests_under_way_holds_until_one_is_settled,
             gates::an_origins_cap_holds_over_all_budgets,
             gates::a_lane_that_cannot_use_an_open_origin_does_not_keep_others_from_it,
+            gates::a_lane_whose_budget_closed_while_it_waited_leaves_the_origin_to_the_next,
+            gates::when_a_back_off_ends_every_lane_of_the_origin_goes_on,
             gates::retry_after_is_honoured_and_capped,
             gates::back_off_doubles_with_each_event_to_its_cap_and_success_resets_it,
             gates::pushbacks_of_one_moment_are_one_event,

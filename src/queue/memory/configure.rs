@@ -1,6 +1,6 @@
 //! Nodes and gates of a run, at the start and live.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::run::Run;
 use crate::queue::gate::Moment;
@@ -17,27 +17,34 @@ pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
     if config.lease.is_zero() {
         return bad("a lease must last longer than 0 s".into());
     }
+    let mut budgets = HashMap::new();
+    for budget in &config.budgets {
+        if budgets.insert(&budget.id, calls_at_once(budget)).is_some() {
+            return bad(format!("the budget {} is named twice", budget.id.0));
+        }
+        if budget.limits.iter().any(|limit| limit.amount == 0 || limit.period.is_zero())
+            || budget.max_concurrent == Some(0)
+        {
+            return bad(format!("the amounts, periods and concurrency of the budget {} must be above 0", budget.id.0));
+        }
+    }
     let mut names = HashSet::new();
     for node in &config.nodes {
         if !names.insert(&node.name) {
             return bad(format!("the node {} is named twice", node.name));
         }
-        let Some(budget) = config.budgets.iter().find(|budget| budget.id == node.budget) else {
+        let Some(&allowed) = budgets.get(&node.budget) else {
             return bad(format!("the node {} refers to the budget {}, which is missing", node.name, node.budget.0));
         };
-        let allowed = calls_at_once(budget);
-        if node.api_calls_per_document == 0 || u64::from(node.api_calls_per_document) > allowed {
-            return bad(format!(
-                "one dataset of the node {} costs {} calls, but must cost at least 1 and at most the {allowed} that the budget {} allows",
-                node.name, node.api_calls_per_document, budget.id.0
-            ));
+        let calls = node.api_calls_per_document;
+        if calls == 0 {
+            return bad(format!("one dataset of the node {} must cost at least 1 call", node.name));
         }
-    }
-    for budget in &config.budgets {
-        if budget.limits.iter().any(|limit| limit.amount == 0 || limit.period.is_zero())
-            || budget.max_concurrent == Some(0)
-        {
-            return bad(format!("the amounts, periods and concurrency of the budget {} must be above 0", budget.id.0));
+        if u64::from(calls) > allowed {
+            return bad(format!(
+                "one dataset of the node {} costs {calls} calls, but its budget {} allows only {allowed} at a time",
+                node.name, node.budget.0
+            ));
         }
     }
     Ok(())

@@ -147,6 +147,39 @@ pub(super) async fn a_lane_that_cannot_use_an_open_origin_does_not_keep_others_f
     assert_eq!(scene.until(&holder).await, scene.after_ms(3_600_000));
 }
 
+pub(super) async fn a_lane_whose_budget_closed_while_it_waited_leaves_the_origin_to_the_next(make: MakeQueue) {
+    let mut config = config(&[]);
+    config.nodes = vec![node("a", "tight"), node("a2", "tight"), node("b", "open")];
+    config.budgets = vec![budget("tight", &[limit(Unit::ApiCalls, 2, 3_600_000)]), budget("open", &[])];
+    config.origin_protection.max_concurrent = 1;
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    let shared = origin_of("shared");
+    scene.push((0..5).map(|number| page_at(&shared, "a", number))).await;
+    let first = scene.claim(&holder, 10).await;
+    assert_eq!(names(&first), ["a page=0"]);
+    scene.push([page_at(&shared, "b", 0)]).await;
+    assert_eq!(scene.claim(&holder, 10).await.len(), 0, "both wait at the origin");
+    scene.push(pages("a2", 2)).await;
+    assert_eq!(names(&scene.claim(&holder, 10).await), ["a2 page=0"], "which spends what their budget allows");
+    scene.done(&holder, &first).await;
+    assert_eq!(names(&scene.claim(&holder, 10).await), ["b page=0"]);
+}
+
+pub(super) async fn when_a_back_off_ends_every_lane_of_the_origin_goes_on(make: MakeQueue) {
+    let mut config = config(&[]);
+    config.nodes = ["a", "b", "c"].map(|name| node(name, name)).to_vec();
+    config.budgets = ["a", "b", "c"].map(|name| budget(name, &[])).to_vec();
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    let shared = origin_of("shared");
+    scene.push(["a", "b", "c"].map(|name| page_at(&shared, name, 0))).await;
+    scene.pushback(&holder, &shared, Some(2_000)).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(2_000));
+    scene.pass_ms(2_000);
+    assert_eq!(names(&scene.claim(&holder, 10).await), ["a page=0", "b page=0", "c page=0"]);
+}
+
 pub(super) async fn retry_after_is_honoured_and_capped(make: MakeQueue) {
     let scene = Scene::open(make, config(&["a"])).await;
     let holder = scene.join(0).await;

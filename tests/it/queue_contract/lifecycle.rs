@@ -63,6 +63,7 @@ pub(super) async fn a_configuration_that_contradicts_itself_is_refused(make: Mak
         RunConfig { lease: Duration::ZERO, ..good() },
         RunConfig { origin_protection: bad_protection, ..good() },
         RunConfig { nodes: vec![node("a", "missing")], ..good() },
+        RunConfig { budgets: vec![budget("open", &[]), budget("open", &[])], ..good() },
         RunConfig { nodes: vec![node("a", "open"), node("a", "open")], ..good() },
         RunConfig { nodes: vec![NodeConfig { api_calls_per_document: 0, ..node("a", "open") }], ..good() },
         limited(&["a"], &[limit(Unit::ApiCalls, 0, 1000)]),

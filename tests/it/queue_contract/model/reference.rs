@@ -50,7 +50,7 @@ pub(super) struct Model {
 }
 
 pub(super) fn budget_of(node: usize) -> &'static str {
-    ["shared", "shared", "even", "open"][node]
+    ["shared", "shared", "even", "open", "open", "free"][node]
 }
 
 pub(super) fn group_of(node: usize) -> &'static str {

@@ -8,14 +8,14 @@ use trawler::task::{ItemStatus, NodeName, SectionKey, Task, TaskKind};
 
 use crate::queue_contract::scene::{budget, config, even, limit, node, origin_of};
 
-pub(super) const NODES: [&str; 4] = ["a", "b", "c", "d"];
+pub(super) const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 pub(super) const TOKENS: u32 = 3;
 pub(super) const ORIGIN_CAP: usize = 3;
 pub(super) const BUDGET_CAP: usize = 4;
 pub(super) const LEASE_MS: i64 = 5_000;
 pub(super) const MAX_BACK_OFF_MS: i64 = 4_000;
 pub(super) const MAX_CHARGES: u32 = 2;
-/// Shared by a and b: calls and documents in a second. Of c: evenly. Of d: none.
+/// Shared by a and b: calls and documents in a second. Of c: evenly. Of the others: none.
 pub(super) const CALLS: u64 = 5;
 pub(super) const DOCUMENTS: u64 = 40;
 pub(super) const EVEN_CALLS: u64 = 10;
@@ -88,11 +88,14 @@ pub(super) fn run_config(calls: u64) -> RunConfig {
             NodeConfig { api_calls_per_document: 1, priority: 3, ..node("b", "shared") },
             node("c", "even"),
             NodeConfig { group: "other".into(), ..node("d", "open") },
+            node("e", "open"),
+            node("f", "free"),
         ],
         budgets: vec![
             BudgetConfig { max_concurrent: u32::try_from(BUDGET_CAP).ok(), ..budget("shared", &shared) },
             budget("even", &[even(EVEN_CALLS, 1_000)]),
             budget("open", &[]),
+            budget("free", &[]),
         ],
         origin_protection: OriginProtection {
             max_concurrent: u32::try_from(ORIGIN_CAP).unwrap(),
@@ -105,8 +108,8 @@ pub(super) fn run_config(calls: u64) -> RunConfig {
 
 pub(super) fn task(node: usize, number: u32) -> Task {
     let name = NODES[node];
-    // Every third task asks an origin that all nodes share.
-    let origin = if number.is_multiple_of(3) { origin_of("shared") } else { origin_of(name) };
+    // Every second task asks an origin that all nodes share.
+    let origin = if number.is_multiple_of(2) { origin_of("shared") } else { origin_of(name) };
     let status = [ItemStatus::Error, ItemStatus::NewItem, ItemStatus::Accepted][number as usize % 5 % 3];
     let section = SectionKey::root_of(NodeName::from(name));
     Task { status, ..Task::new(section, TaskKind::Page, origin, number.to_string()) }
