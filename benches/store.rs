@@ -49,7 +49,7 @@ async fn measure(what: &str, records: usize, work: impl Future<Output = ()>) -> 
     let watch = Stopwatch::start();
     work.await;
     let wall = watch.elapsed();
-    let processor = processor_time().zip(processor).map(|(after, before)| after - before);
+    let processor = processor_time().zip(processor).map(|(after, before)| after.saturating_sub(before));
     let per_record = |time: Duration| time.as_nanos() / records as u128;
     let cost = processor.map_or("?".to_owned(), |time| format!("{} ns", per_record(time)));
     let rate = records as f64 / wall.as_secs_f64();

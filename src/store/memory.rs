@@ -38,6 +38,7 @@ impl MemoryStore {
     }
 
     /// A handle on the same state that counts as another process: traversals it opens fence this one's.
+    #[must_use]
     pub fn another_process(&self) -> Self {
         Self::session_of(self.state.clone())
     }

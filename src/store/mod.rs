@@ -82,7 +82,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Remembers how a node fared in this run.
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError>;
 
-    /// Closes every traversal of the run that is still open, as partial, for the reason in `close.cut_short`.
+    /// Closes every traversal of the run that is still open, as partial, for the reason in `close.cut_short`. A section
+    /// that has pending tasks and was never opened is reported as partial too.
     async fn cut_short(&self, run: &RunId, close: CloseTraversal) -> Result<(), StoreError>;
 
     /// The reports of all traversals that this run has closed (sweeps of unlisted sections and removed nodes too), in

@@ -98,19 +98,35 @@ impl SectionRow {
     }
 }
 
-/// Closes every traversal of the run that is open.
+/// Closes every traversal of the run that is open. A section whose tasks nobody came to is reported too: it is as
+/// incomplete as one that was left in the middle.
 pub(super) fn close_open(tables: &mut impl Write, run: &RunRow, close: &CloseTraversal) -> Result<(), StoreError> {
     let mut open = Vec::new();
     each_traversal(tables, run, &mut |section, row| {
-        if row.number > 0 && row.report.is_none() {
-            open.push(section);
+        if row.report.is_none() && (row.number > 0 || row.pending > 0) {
+            open.push((section, row));
         }
     })?;
-    for section in open {
-        let (key, section) = sections::section_by_key(tables, section)?;
-        close_row(tables, run, &key, section, close)?;
+    for (short, row) in open {
+        let (key, section) = sections::section_by_key(tables, short)?;
+        if row.number > 0 {
+            close_row(tables, run, &key, section, close)?;
+            continue;
+        }
+        let verdict = Verdict { partial: close.cut_short.clone(), kept_unseen: section.records, ..Verdict::default() };
+        let name = sections::name_of(tables, short)?;
+        let report = report(&name, section.number, &row.tally, &Census::default(), verdict);
+        save_report(tables, run, short, &report)?;
     }
     Ok(())
+}
+
+/// Keeps the report of a section that was not traversed: the number in its row stays 0, so that it is judged again if
+/// its sweep is held and the run is resumed.
+fn save_report(tables: &mut impl Write, run: &RunRow, section: u32, report: &SectionReport) -> Result<(), StoreError> {
+    let key = keys::traversal(run.key, section);
+    let row: TraversalRow = load(tables, Table::Traversals, &key)?.unwrap_or_default();
+    save(tables, Table::Traversals, &key, &TraversalRow { report: Some(report.clone()), ..row })
 }
 
 pub(in crate::store) fn cut_short(
@@ -241,11 +257,7 @@ fn sweep_gone(
         }
         save(tables, Table::Sections, &keys::section(&run.state.catalog, &name), &row)?;
         let report = report(&name, row.number, &Tally::default(), &Census::default(), verdict);
-        // Its number stays 0, for nothing was traversed: a run that is resumed judges it again if it is held.
-        let traversal_key = keys::traversal(run.key, row.key);
-        let traversal: TraversalRow = load(tables, Table::Traversals, &traversal_key)?.unwrap_or_default();
-        let traversal = TraversalRow { report: Some(report.clone()), ..traversal };
-        save(tables, Table::Traversals, &traversal_key, &traversal)?;
+        save_report(tables, run, row.key, &report)?;
         reports.push(report);
     }
     Ok(reports)

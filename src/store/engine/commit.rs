@@ -1,9 +1,9 @@
 //! Opening a traversal, and making a task's effects durable.
 
 use super::feed::Feed;
-use super::rows::{Entry, RunRow, SectionRow, TraversalRow, load, save};
+use super::rows::{Entry, Place, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::{add_tasks, under_way};
-use super::{Table, Write, keys, sections};
+use super::{Read, Table, Write, keys, sections};
 use crate::finding::Rejected;
 use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
@@ -198,7 +198,7 @@ impl Page<'_> {
     fn touch_rejected(&mut self, tables: &mut impl Write, rejected: &[Rejected]) -> Result<(), StoreError> {
         for rejected in rejected {
             let key = keys::in_section(self.section.key, &rejected.what);
-            match self.entry(tables, &key)?.filter(|entry| !entry.marks.deleted) {
+            match entry(tables, &key)?.filter(|entry| !entry.marks.deleted) {
                 None => self.row.tally.unreadable += 1,
                 Some(entry) if self.section.marks(&entry).last_seen >= self.number => {}
                 Some(entry) => {
@@ -214,7 +214,7 @@ impl Page<'_> {
     fn delete(&mut self, tables: &mut impl Write, ids: &[String]) -> Result<(), StoreError> {
         for id in ids {
             let key = keys::in_section(self.section.key, id);
-            let Some(entry) = self.entry(tables, &key)?.filter(|entry| !entry.marks.deleted) else { continue };
+            let Some(entry) = entry(tables, &key)?.filter(|entry| !entry.marks.deleted) else { continue };
             bury(tables, &mut self.feed, self.run, self.number, &key, &entry)?;
             self.section.records -= 1;
             self.row.tally.wrote = true;
@@ -231,13 +231,13 @@ impl Page<'_> {
         }
         Ok(())
     }
+}
 
-    fn entry(&self, tables: &impl Write, key: &[u8]) -> Result<Option<Entry>, StoreError> {
-        match tables.get(Table::Records, key, Entry::decode)? {
-            None => Ok(None),
-            Some(Some(entry)) => Ok(Some(entry)),
-            Some(None) => Err(tables.damaged("a record's entry can't be read")),
-        }
+fn entry(tables: &impl Read, key: &[u8]) -> Result<Option<Entry>, StoreError> {
+    match tables.get(Table::Records, key, Entry::decode)? {
+        None => Ok(None),
+        Some(Some(entry)) => Ok(Some(entry)),
+        Some(None) => Err(tables.damaged("a record's entry can't be read")),
     }
 }
 
@@ -252,7 +252,7 @@ pub(super) fn bury(
 ) -> Result<(), StoreError> {
     tables.release(entry.place)?;
     let marks = Marks { changed_in: number, deleted: true, ..entry.marks };
-    let tombstone = Entry { marks, run: run.state.number, place: Default::default(), ..*entry };
+    let tombstone = Entry { marks, run: run.state.number, place: Place::default(), ..*entry };
     tables.put(Table::Records, key, &tombstone.encode())?;
     let mut rest = key;
     let section = super::rows::take(&mut rest).map(u32::from_be_bytes).unwrap_or_default();

@@ -49,7 +49,7 @@ pub(super) fn name_of(tables: &impl Read, short: u32) -> Result<SectionKey, Stor
 
 /// The next number of a sequence, from 1.
 pub(super) fn next_key(tables: &mut impl Write, sequence: &[u8]) -> Result<u32, StoreError> {
-    let last = tables.get(Table::Meta, sequence, |bytes| bytes.try_into().map(u32::from_be_bytes).unwrap_or(0))?;
+    let last = tables.get(Table::Meta, sequence, |bytes| bytes.try_into().map_or(0, u32::from_be_bytes))?;
     let next = last.unwrap_or(0).checked_add(1).ok_or_else(|| tables.damaged("all short keys are used up"))?;
     tables.put(Table::Meta, sequence, &next.to_be_bytes())?;
     Ok(next)

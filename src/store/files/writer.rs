@@ -30,9 +30,12 @@ const LINGER: Duration = Duration::from_millis(1);
 /// Runs a step (or tells it that there is no transaction), and leaves its answer for after the commit.
 type Step = Box<dyn FnOnce(Result<&mut WriteTables<'_>, &StoreError>) -> Answer + Send>;
 
-/// What is told to a step's caller when its transaction has ended.
+/// Tells a step's caller how its transaction has ended.
+type Tell = Box<dyn FnOnce(Result<(), &StoreError>) + Send>;
+
+/// What a step leaves.
 struct Answer {
-    tell: Box<dyn FnOnce(Result<(), &StoreError>) + Send>,
+    tell: Tell,
     /// The step left the transaction in pieces.
     broken: Option<StoreError>,
 }

@@ -80,10 +80,10 @@ fn a_state_from_a_newer_version_is_refused() {
          move it away to start afresh, which crawls everything again",
         state(dir.path()).display()
     );
-    let opens: [fn(&Path) -> Result<FileStore, StoreError>; 3] =
-        [FileStore::open, FileStore::open_read_only, FileStore::open_dry_run];
-    for open in opens {
-        assert_eq!(open(dir.path()).unwrap_err().to_string(), expected);
+    for refused in
+        [FileStore::open(dir.path()), FileStore::open_read_only(dir.path()), FileStore::open_dry_run(dir.path())]
+    {
+        assert_eq!(refused.unwrap_err().to_string(), expected);
     }
 }
 

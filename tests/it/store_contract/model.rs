@@ -137,15 +137,18 @@ impl Actor {
     /// Everything that can be read.
     async fn read(&self) -> String {
         let (store, catalog) = (self.subject.store(), &self.subject.catalog);
-        let mut text = format!("{:#?}", self.subject.all().await);
-        text += &format!("{:#?}", store.changes(catalog, 0, usize::MAX).await);
-        text += &format!("{:#?}", store.nodes(catalog).await);
+        let mut told = vec![
+            format!("{:#?}", self.subject.all().await),
+            format!("{:#?}", store.changes(catalog, 0, usize::MAX).await),
+            format!("{:#?}", store.nodes(catalog).await),
+            format!("{:#?}", store.pending_tasks(&self.run, None, usize::MAX).await),
+            format!("{:#?}", store.reports(&self.run).await),
+            format!("{:#?}", store.unfinished_run(catalog).await),
+        ];
         for node in ["acme", "beta"] {
-            text += &format!("{:#?}", store.sections(catalog, &node.into()).await);
+            told.push(format!("{:#?}", store.sections(catalog, &node.into()).await));
         }
-        text += &format!("{:#?}", store.pending_tasks(&self.run, None, usize::MAX).await);
-        text += &format!("{:#?}", store.reports(&self.run).await);
-        text + &format!("{:#?}", store.unfinished_run(catalog).await)
+        told.join("\n")
     }
 
     /// The change feed, replayed, gives the live records; and the sections' counts are theirs.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use trawler::finding::{Forgiven, Rejected};
 use trawler::record::ContentHash;
+use trawler::store::ChangeKind::{Added, Updated};
 use trawler::store::*;
 
 use super::contract;
@@ -190,7 +191,6 @@ async fn the_change_feed_is_resumed_by_its_cursor(subject: Subject) {
         cursor = last.sequence;
         seen.extend(changes.into_iter().map(|change| (change.sequence, change.kind, change.key.id, change.run)));
     }
-    use ChangeKind::{Added, Updated};
     let expected = [
         (1, Added, "a", "mobility-1"),
         (2, Added, "b", "mobility-1"),

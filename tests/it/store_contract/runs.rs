@@ -281,13 +281,16 @@ async fn a_run_that_is_cut_short_closes_what_is_open(subject: Subject) {
     let run = subject.begin().await;
     let (acme, beta) = (root("acme"), root("beta"));
     let done = subject.traverse(&run, &acme, page(1, &["a"])).await;
+    let gamma = root("gamma");
+    subject.store().seed(&run, &[task(&gamma, "1")]).await.unwrap();
     let traversal = subject.open(&run, &beta).await;
     subject.commit(&traversal, page(2, &["b"])).await;
     let close = CloseTraversal { cut_short: Some("the deadline passed".to_owned()), ..closing() };
     subject.store().cut_short(&run, close).await.unwrap();
     let partial = Some("the deadline passed".to_owned());
-    let cut = SectionReport { added: 1, partial, ..report(&beta, 1) };
-    assert_eq!(subject.store().reports(&run).await.unwrap(), [done, cut]);
+    let cut = SectionReport { added: 1, partial: partial.clone(), ..report(&beta, 1) };
+    let never_opened = SectionReport { partial, protocol: String::new(), ..report(&gamma, 0) };
+    assert_eq!(subject.store().reports(&run).await.unwrap(), [done, cut, never_opened]);
 }
 
 async fn finishing_a_run_closes_what_is_open_as_partial(subject: Subject) {
@@ -346,8 +349,8 @@ async fn a_node_that_is_recorded_again_in_a_run_counts_once(subject: Subject) {
     assert_eq!(subject.store().nodes(&subject.catalog).await.unwrap(), BTreeMap::from([("acme".into(), state)]));
 }
 
-fn etag(text: &str) -> Option<Validators> {
-    Some(Validators { etag: Some(text.to_owned()), last_modified: None })
+fn etag(text: &str) -> Validators {
+    Validators { etag: Some(text.to_owned()), last_modified: None }
 }
 
 /// What the next run would ask with.
@@ -363,11 +366,11 @@ async fn remembered(subject: &Subject, mode: Mode) -> (Option<Validators>, Optio
 
 async fn validators_take_effect_when_one_task_was_the_whole_traversal(subject: Subject) {
     let acme = root("acme");
-    subject.crawl(&acme, TaskEffects { validators: etag("one"), ..page(1, &["a"]) }).await;
-    assert_eq!(remembered(&subject, Mode::Full).await.0, etag("one"));
+    subject.crawl(&acme, TaskEffects { validators: Some(etag("one")), ..page(1, &["a"]) }).await;
+    assert_eq!(remembered(&subject, Mode::Full).await.0, Some(etag("one")));
     let run = subject.begin().await;
     let traversal = subject.open(&run, &acme).await;
-    subject.commit(&traversal, TaskEffects { validators: etag("two"), ..page(1, &["a"]) }).await;
+    subject.commit(&traversal, TaskEffects { validators: Some(etag("two")), ..page(1, &["a"]) }).await;
     subject.commit(&traversal, page(2, &["b"])).await;
     subject.close(&traversal).await;
     subject.finish(&run).await;
@@ -376,26 +379,26 @@ async fn validators_take_effect_when_one_task_was_the_whole_traversal(subject: S
 
 async fn validators_of_an_unchanged_document_are_kept(subject: Subject) {
     let acme = root("acme");
-    subject.crawl(&acme, TaskEffects { validators: etag("one"), ..page(1, &["a"]) }).await;
+    subject.crawl(&acme, TaskEffects { validators: Some(etag("one")), ..page(1, &["a"]) }).await;
     subject.crawl(&acme, TaskEffects { result: TaskResult::NotModified, ..page(1, &[]) }).await;
-    assert_eq!(remembered(&subject, Mode::Full).await.0, etag("one"));
+    assert_eq!(remembered(&subject, Mode::Full).await.0, Some(etag("one")));
 }
 
 async fn validators_do_not_outlive_a_partial_traversal_that_wrote(subject: Subject) {
     let acme = root("acme");
     let limited = Some(Limited::MaxRecords);
-    subject.crawl(&acme, TaskEffects { validators: etag("one"), ..page(1, &["a"]) }).await;
+    subject.crawl(&acme, TaskEffects { validators: Some(etag("one")), ..page(1, &["a"]) }).await;
     subject.crawl(&acme, failed(1, "no answer")).await;
-    assert_eq!(remembered(&subject, Mode::Full).await.0, etag("one"));
-    subject.crawl(&acme, TaskEffects { validators: etag("two"), limited, ..page(1, &["a@2"]) }).await;
+    assert_eq!(remembered(&subject, Mode::Full).await.0, Some(etag("one")));
+    subject.crawl(&acme, TaskEffects { validators: Some(etag("two")), limited, ..page(1, &["a@2"]) }).await;
     assert_eq!(remembered(&subject, Mode::Full).await.0, None);
 }
 
 async fn validators_are_forgotten_while_a_sweep_is_held(subject: Subject) {
     let acme = root("acme");
-    subject.crawl(&acme, TaskEffects { validators: etag("one"), ..page(1, &["a"]) }).await;
+    subject.crawl(&acme, TaskEffects { validators: Some(etag("one")), ..page(1, &["a"]) }).await;
     // "Not modified" since this document would count the held record as seen.
-    subject.crawl(&acme, TaskEffects { validators: etag("empty"), ..page(1, &[]) }).await;
+    subject.crawl(&acme, TaskEffects { validators: Some(etag("empty")), ..page(1, &[]) }).await;
     assert_eq!(remembered(&subject, Mode::Full).await.0, None);
 }
 
