@@ -16,6 +16,7 @@ pub struct RunConfig {
     /// At most this many holders at a time (`spec.tokens`).
     pub max_holders: u32,
     /// How long a lease lasts without renewal.
+    #[serde(rename = "leaseMs", serialize_with = "as_ms")]
     pub lease: Duration,
     /// A task that was being worked on in so many crashes is dead.
     pub max_charges: u32,
@@ -73,6 +74,7 @@ pub struct BudgetLimit {
     /// How many, in any window of `period`.
     pub amount: u64,
     /// The window.
+    #[serde(rename = "periodMs", serialize_with = "as_ms")]
     pub period: Duration,
     /// Spread over the period, or as they come.
     pub even: bool,
@@ -96,8 +98,10 @@ pub struct OriginProtection {
     /// Requests under way at a time to one origin.
     pub max_concurrent: u32,
     /// The first back-off after a pushback without `Retry-After`; doubles with each event.
+    #[serde(rename = "initialBackoffMs", serialize_with = "as_ms")]
     pub initial_backoff: Duration,
     /// The longest back-off, and the longest `Retry-After` that is believed.
+    #[serde(rename = "maxBackoffMs", serialize_with = "as_ms")]
     pub max_backoff: Duration,
 }
 
@@ -130,4 +134,8 @@ impl Ledger {
     pub fn is_drained(&self) -> bool {
         self.queued + self.delayed + self.leased == 0
     }
+}
+
+fn as_ms<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

@@ -222,7 +222,7 @@ impl TaskRun<'_> {
             TaskError::Fetch(mut error) => {
                 self.count(|progress| progress.add_answer(u64::from(error.spent.requests), 0));
                 if let Some(pushback) = pushback_of(&error) {
-                    self.context.queue.pushback(self.holder, &self.task.origin, pushback).await?;
+                    self.context.queue.pushback(self.holder, &error.origin, pushback).await?;
                 }
                 self.add_the_servers_words(&mut error);
                 (error.to_string(), error.outcome())
