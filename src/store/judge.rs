@@ -270,3 +270,41 @@ pub(super) fn report(
         total: tally.total,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Sighting::{Added, Repeated, Unchanged, Updated};
+    use super::*;
+
+    #[test]
+    fn the_guard_trips_above_its_percentage_and_from_its_minimum_up() {
+        let cases = [
+            // max_percent, min_records, lost, records, trips
+            (30, 10, 3, 10, false),
+            (30, 10, 4, 10, true),
+            (30, 10, 9, 9, false),
+            (0, 0, 1, 1_000_000, true),
+            (0, 0, 0, 0, false),
+            (100, 0, 10, 10, false),
+            (30, 10, u64::MAX, u64::MAX, true),
+        ];
+        for (max_percent, min_records, lost, records, expected) in cases {
+            let guard = DeletionGuard { max_percent, min_records };
+            assert_eq!(trips(guard, lost, records), expected, "{lost} of {records} under {guard:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_weighed_by_its_hash_and_its_last_sighting() {
+        let (one, two) = (ContentHash([1; 16]), ContentHash([2; 16]));
+        let marks = Marks { hash: one, first_seen: 1, last_seen: 4, changed_in: 1, deleted: false };
+        let weighed = [
+            weigh(None, 5, one),
+            weigh(Some(&Marks { deleted: true, ..marks }), 5, one),
+            weigh(Some(&marks), 5, one),
+            weigh(Some(&marks), 5, two),
+            weigh(Some(&marks), 4, two),
+        ];
+        assert_eq!(weighed, [Added, Added, Unchanged, Updated, Repeated]);
+    }
+}

@@ -176,3 +176,21 @@ pub(super) fn save(tables: &mut impl Write, table: Table, key: &[u8], row: &impl
         Err(error) => Err(tables.damaged(&format!("a row of {table:?} can't be written ({error})"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written_and_nothing_else_is_read() {
+        let marks = Marks { hash: ContentHash([7; 16]), first_seen: 1, last_seen: 3, changed_in: 2, deleted: true };
+        let place = Place { segment: 4, offset: 1 << 40, len: 5 };
+        for previous_hash in [None, Some(ContentHash([0; 16])), Some(ContentHash([9; 16]))] {
+            let entry = Entry { marks, previous_hash, run: 6, place };
+            let bytes = entry.encode();
+            assert_eq!(Entry::decode(&bytes), Some(entry));
+            assert_eq!(Entry::decode(&bytes[..80]), None);
+        }
+        assert_eq!(Entry::decode(&[]), None);
+    }
+}

@@ -34,6 +34,8 @@ pub(super) async fn compact(store: &FileStore) -> Result<(), StoreError> {
     let emptied = wasteful.clone();
     store
         .write(move |tables| {
+            // The disk must not know an index that points into files that are gone.
+            tables.sync();
             for segment in emptied {
                 tables.appender.forget(segment);
             }

@@ -1,6 +1,6 @@
 //! Opening a store: the lock, the schema, and what a crash left over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -206,9 +206,10 @@ fn begin_session(database: &Database) -> Result<(u64, BTreeMap<u32, Extent>), re
 
 /// Removes what was written for transactions that never were, and looks whether everything else is there.
 fn collect_leftovers(dir: &Path, segments: &Segments, extents: &BTreeMap<u32, Extent>) -> Result<(), StoreError> {
+    let known: BTreeSet<PathBuf> = extents.keys().map(|&segment| segments.path(segment)).collect();
     for entry in fs::read_dir(dir).map_err(|source| errors::io("read", dir, source))? {
         let path = entry.map_err(|source| errors::io("read", dir, source))?.path();
-        if !extents.keys().any(|&segment| segments.path(segment) == path) {
+        if !known.contains(&path) {
             fs::remove_file(&path).map_err(|source| errors::io("remove", &path, source))?;
         }
     }

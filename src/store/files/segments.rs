@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 
@@ -129,6 +130,8 @@ pub(super) struct Appender {
     newest: u32,
     file: Option<File>,
     buffer: Vec<u8>,
+    /// Segments on their way to the disk.
+    syncing: Vec<(u32, JoinHandle<io::Result<()>>)>,
 }
 
 impl Appender {
@@ -136,7 +139,7 @@ impl Appender {
         let newest = extents.last_key_value().map_or(0, |(&newest, _)| newest);
         let first_own = segments.own.as_ref().map_or(0, |(_, first)| first.saturating_sub(1));
         let newest = newest.max(first_own);
-        Self { segments, extents, before: BTreeMap::new(), newest, file: None, buffer: Vec::new() }
+        Self { segments, extents, before: BTreeMap::new(), newest, file: None, buffer: Vec::new(), syncing: Vec::new() }
     }
 
     /// Goes on with the newest segment, which ends where its extent says.
@@ -167,9 +170,8 @@ impl Appender {
         if self.file.is_none() || is_full {
             self.rotate()?;
         }
-        let len = u32::try_from(payload.len()).map_err(|_| {
-            errors::io("write", &self.segments.path(self.newest), std::io::ErrorKind::FileTooLarge.into())
-        })?;
+        let len = u32::try_from(payload.len())
+            .map_err(|_| errors::io("write", &self.segments.path(self.newest), io::ErrorKind::FileTooLarge.into()))?;
         self.buffer.extend_from_slice(payload);
         self.buffer.push(b'\n');
         let extent = self.extent_mut(self.newest);
@@ -198,13 +200,13 @@ impl Appender {
     /// Starts a new segment.
     pub(super) fn rotate(&mut self) -> Result<(), StoreError> {
         self.flush()?;
-        self.sync()?;
+        self.leave_newest();
         self.newest += 1;
         let path = self.segments.path(self.newest);
         let failed = |source| errors::io("create", &path, source);
         // What may lie there is left over from a transaction that never was.
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
         self.file = Some(OpenOptions::new().append(true).create_new(true).open(&path).map_err(failed)?);
@@ -222,13 +224,22 @@ impl Appender {
         Ok(())
     }
 
-    /// Hands everything to the disk. Earlier segments were when they were full.
+    /// Sees everything to the disk.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
-        match &self.file {
-            Some(file) => {
-                file.sync_data().map_err(|source| errors::io("write", &self.segments.path(self.newest), source))
-            }
-            None => Ok(()),
+        let segments = &self.segments;
+        let failed = |segment, source| errors::io("write", &segments.path(segment), source);
+        for (segment, thread) in self.syncing.drain(..) {
+            let synced = thread.join().unwrap_or_else(|_| Err(io::Error::other("the syncing thread has ended")));
+            synced.map_err(|source| failed(segment, source))?;
+        }
+        self.file.as_ref().map_or(Ok(()), File::sync_data).map_err(|source| failed(self.newest, source))
+    }
+
+    /// Sees a segment that is appended to no more to the disk: beside the work, so that the end of the run has less to
+    /// wait for.
+    fn leave_newest(&mut self) {
+        if let Some(file) = self.file.take() {
+            self.syncing.push((self.newest, std::thread::spawn(move || file.sync_data())));
         }
     }
 
@@ -252,7 +263,7 @@ impl Appender {
             };
         }
         self.buffer.clear();
-        self.file = None;
+        self.leave_newest();
     }
 
     fn extent_mut(&mut self, segment: u32) -> &mut Extent {
