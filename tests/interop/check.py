@@ -1,4 +1,4 @@
-"""Judges one run of an interoperability test: check.py RUN EXPECTED HIDDEN REPORT RECORDS.
+"""Judges one run of an interoperability test: check.py RUN NODES EXPECTED HIDDEN REPORT RECORDS.
 
 RUN is "first" or "second"; prints a line per check, which begins with "ok" or "FAILED".
 """
@@ -17,7 +17,7 @@ def check(name, found, expected):
 
 
 def main():
-    run, expected, hidden, report_path, records_path = sys.argv[1:]
+    run, nodes, expected, hidden, report_path, records_path = sys.argv[1:]
     expected = int(expected)
     with open(report_path, encoding="utf-8") as file:
         report = json.load(file)
@@ -29,6 +29,7 @@ def main():
     for record in records:
         distinct[record["node"]].add(record["id"])
     changes = (expected, 0, 0, 0) if run == "first" else (0, 0, expected, 0)
+    check(f"{run} run: nodes", len(report["nodes"]), int(nodes))
     for node in report["nodes"]:
         name = node["name"]
         prefix = f"{name}, {run} run"

@@ -43,7 +43,7 @@ const ARROWS: [Arrow; 13] = [
     Arrow { from: "telemetry", to: &[SHARED_WORDS], why: "logging is set up for all and by nobody below" },
     Arrow {
         from: "generate",
-        to: &["api", "config"],
+        to: &["api", SHARED_WORDS],
         why: "what is generated follows from the types and the commands it is given",
     },
     Arrow {
