@@ -55,7 +55,7 @@ fn read_node(address: &str) -> u64 {
         stream.read_exact(&mut body).unwrap();
         bytes += length as u64;
         match next {
-            Some(link) => target = link,
+            Some(next_target) => target = next_target,
             None => return bytes,
         }
     }

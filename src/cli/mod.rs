@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
     let code = match cli.command {
         Command::Demo(args) => demo::main(args, &cli.log),
         Command::Init(args) => init::main(args, &cli.log),
-        Command::Run(args) => run::main(args, &cli.log),
+        Command::Run(args) => run::main(&args, &cli.log),
         Command::Validate(args) => validate::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),

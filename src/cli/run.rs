@@ -85,7 +85,7 @@ pub(super) enum OutputFormat {
     Json,
 }
 
-pub(super) fn main(args: RunArgs, log: &LogOptions) -> u8 {
+pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
     let display = args.display.display();
     start_logging(log, &display);
     let secrets = secret_sources(&args.secrets);
@@ -146,7 +146,7 @@ pub(super) fn read_manifests(files: &[String], secrets: &SecretSources) -> Resul
     let inputs: Vec<Input> = files.iter().map(|file| Input::from(file.as_str())).collect();
     match accept(&load(&inputs), secrets) {
         Ok(accepted) => {
-            accepted.warnings.iter().for_each(|warning| complain(warning));
+            accepted.warnings.iter().for_each(complain);
             Ok(accepted)
         }
         Err(findings) => {

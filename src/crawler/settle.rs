@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     const POLICY: RetryPolicy =
-        RetryPolicy { limit: 3, initial_delay: Duration::from_secs(2), max_delay: Duration::from_secs(60) };
+        RetryPolicy { limit: 3, initial_delay: Duration::from_secs(2), max_delay: Duration::from_mins(1) };
     const TASK: TaskId = TaskId([7; 16]);
 
     fn now() -> Timestamp {
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn the_servers_own_delay_is_a_lower_bound() {
-        let outcome = Outcome::Retry { at_least: Some(Duration::from_secs(600)) };
-        assert_eq!(POLICY.verdict(outcome, TASK, 0, now()), Verdict::Retry(Duration::from_secs(600)));
+        let outcome = Outcome::Retry { at_least: Some(Duration::from_mins(10)) };
+        assert_eq!(POLICY.verdict(outcome, TASK, 0, now()), Verdict::Retry(Duration::from_mins(10)));
     }
 
     #[test]

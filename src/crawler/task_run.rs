@@ -1,5 +1,6 @@
 //! One task, from lease to settlement: permit, fetch, decode, store.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +92,7 @@ pub(super) async fn run_task(
 ) -> Finished {
     let lease = leased.lease;
     let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task: &leased.task };
-    let (done, fatal) = match run.attempt().await {
+    let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
         Err(error) => match run.fail(error, leased.attempt).await {
@@ -112,7 +113,7 @@ struct TaskRun<'a> {
 }
 
 impl TaskRun<'_> {
-    async fn attempt(&self) -> Result<Done, TaskError> {
+    async fn attempt(&self, attempt: u32) -> Result<Done, TaskError> {
         let node = self.node()?;
         let work = self.open_section().await?;
         let open = match &*work {
@@ -122,7 +123,7 @@ impl TaskRun<'_> {
                 return Ok(Done::without_effect(SettleResult::Dropped));
             }
         };
-        let mut reader_context = std::borrow::Cow::Borrowed(&node.context);
+        let mut reader_context = Cow::Borrowed(&node.context);
         if self.context.incremental && open.checkpoint.is_some() {
             reader_context.to_mut().checkpoint.clone_from(&open.checkpoint);
         }
@@ -132,29 +133,46 @@ impl TaskRun<'_> {
         let fetching = Stopwatch::start();
         let fetched = self.context.http.send(&request, &node.access, &gate, validators).await;
         self.context.progress.add_time(Stage::Fetch, fetching.elapsed());
-        let effects = match fetched.map_err(TaskError::Fetch)? {
-            Fetched::NotModified { spent } => {
+        match fetched {
+            Ok(Fetched::NotModified { spent }) => {
                 let requests = u64::from(spent.requests);
                 self.count(|progress| progress.add_answer(requests, 0));
-                TaskEffects { task: self.task.id, result: TaskResult::NotModified, requests, ..TaskEffects::default() }
+                let result = TaskResult::NotModified;
+                self.commit(open, TaskEffects { task: self.task.id, result, requests, ..TaskEffects::default() }).await
             }
-            Fetched::Response { response, spent } => {
-                let requests = u64::from(spent.requests);
-                self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
-                let response: Arc<Response> = Arc::from(response);
-                let decoding = Stopwatch::start();
-                let page = self.decode(node, &reader_context, &response).await?;
-                self.context.progress.add_time(Stage::Decode, decoding.elapsed());
-                self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
-                let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
-                let fetched_at = self.context.clock.now().to_string();
-                let serialising = Stopwatch::start();
-                let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
-                    .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
-                self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
-                effects
+            Ok(Fetched::Response { response, spent }) => {
+                self.take(node, open, &reader_context, Arc::from(response), u64::from(spent.requests)).await
             }
-        };
+            // A question that a server keeps failing to answer is answered with "no": another one may do.
+            Err(FetchError { failure: Failure::Status(status), spent, .. })
+                if request.decodes_client_errors && status.status >= 500 && attempt >= self.context.retries.limit =>
+            {
+                self.take(node, open, &reader_context, Arc::new(status.response), u64::from(spent.requests)).await
+            }
+            Err(error) => Err(TaskError::Fetch(error)),
+        }
+    }
+
+    /// Takes in an answer: decodes it, and stores what it says.
+    async fn take(
+        &self,
+        node: &CrawlNode,
+        open: &OpenSection,
+        reader_context: &NodeContext,
+        response: Arc<Response>,
+        requests: u64,
+    ) -> Result<Done, TaskError> {
+        self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
+        let decoding = Stopwatch::start();
+        let page = self.decode(node, reader_context, &response).await?;
+        self.context.progress.add_time(Stage::Decode, decoding.elapsed());
+        self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
+        let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
+        let fetched_at = self.context.clock.now().to_string();
+        let serialising = Stopwatch::start();
+        let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+            .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
+        self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects).await
     }
 

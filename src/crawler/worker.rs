@@ -99,7 +99,9 @@ impl Shift<'_> {
             if room > 0 && !stopped {
                 match context.queue.claim(&self.holder, room).await? {
                     Claim::Tasks(claimed) => {
-                        claimed.into_iter().for_each(|leased| self.start(leased));
+                        for leased in claimed {
+                            self.start(leased);
+                        }
                         continue;
                     }
                     Claim::Wait { until, sequence } => come_back = Some((until, sequence)),

@@ -19,7 +19,7 @@ const RESUME_BATCH: usize = 10_000;
 
 /// The crawlers of a run, and what they share.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Crew {
     context: Arc<CrawlContext>,
     state: RunState,
     resumed: bool,
@@ -32,7 +32,7 @@ pub(super) struct Stage {
     pub(super) opened: bool,
 }
 
-impl Stage {
+impl Crew {
     pub(super) fn new(
         context: Arc<CrawlContext>,
         state: RunState,
@@ -44,7 +44,7 @@ impl Stage {
             state,
             resumed,
             stop: CancellationToken::new(),
-            lease: std::time::Duration::from_secs(60),
+            lease: std::time::Duration::from_mins(1),
             crawlers: JoinSet::new(),
             running: BTreeSet::new(),
             problems,

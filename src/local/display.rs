@@ -192,7 +192,7 @@ fn summary_line(
     let waiting = lanes.iter().filter(|lane| lane.leased == 0).find_map(|lane| Some((lane, lane.waiting.as_ref()?)));
     if let Some((lane, waiting)) = waiting {
         let who = lane.nodes.first().map(|node| shown(node.as_str(), NAME_WIDTH)).unwrap_or_default();
-        line.push_str(&format!("; {who} {}", why_it_waits(waiting, now)));
+        line = format!("{line}; {who} {}", why_it_waits(waiting, now));
     }
     line
 }

@@ -244,8 +244,8 @@ fn crawled_node(
         }
         (None, None) => (NodeResult::Complete, held),
     };
-    let stale = state == NodeResult::Failed && records > 0;
-    NodeReport { name, protocol, state, message, stale, totals, sections }
+    let keeps_old_records = state == NodeResult::Failed && records > 0;
+    NodeReport { name, protocol, state, message, stale: keeps_old_records, totals, sections }
 }
 
 fn outcome_of(nodes: &[NodeReport], verdict: Verdict, max_failed_percent: u32) -> RunOutcome {

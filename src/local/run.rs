@@ -1,6 +1,6 @@
 //! One local run: observe, plan, apply, until the plan says that it is finished; then the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::LocalError;
-use super::apply::Stage;
+use super::apply::Crew;
 use super::display::Display;
 use super::export::{self, Format};
 use super::manifests::ManifestSet;
@@ -86,7 +86,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     let remembered = observe_remembered(store.as_ref(), &catalog).await?;
     let queue: SharedQueue = Arc::new(MemoryQueue::new(options.clock.clone()));
     let first_look =
-        Live { now: options.clock.now(), queue: None, running_tokens: Default::default(), interrupted: false };
+        Live { now: options.clock.now(), queue: None, running_tokens: BTreeSet::new(), interrupted: false };
     let mut plan = plan_run(&build_snapshot(&input, &state, &remembered, first_look));
     for skipped in &plan.skipped {
         warn!(node = %skipped.node, "node left out: {}", skipped.reason);
@@ -99,15 +99,15 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     for (node, problem) in &problems {
         warn!(node = %node, "node can't be crawled: {problem}");
     }
-    let mut stage = Stage::new(context.clone(), state.clone(), resumed, problems);
+    let mut crew = Crew::new(context.clone(), state.clone(), resumed, problems);
     let crawled = plan.nodes.clone();
     let skipped = plan.skipped.clone();
     let verdict = loop {
-        if let Some(verdict) = stage.apply(&plan).await? {
+        if let Some(verdict) = crew.apply(&plan).await? {
             break verdict;
         }
         tokio::select! {
-            ended = stage.crawler_ended() => ended?,
+            ended = crew.crawler_ended() => ended?,
             () = tokio::time::sleep(TICK) => {}
             () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
         }
@@ -121,7 +121,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         let live = Live {
             now: options.clock.now(),
             queue: Some(observed),
-            running_tokens: stage.running_tokens(),
+            running_tokens: crew.running_tokens(),
             interrupted: options.interrupt.is_cancelled(),
         };
         plan = plan_run(&build_snapshot(&input, &state, &remembered, live));
@@ -132,7 +132,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         return Ok(RunEnd::Interrupted);
     }
     let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
-    stage.close_books(&crawled, &removed, verdict).await?;
+    crew.close_books(&crawled, &removed, verdict).await?;
     let mut records = BTreeMap::new();
     for (name, node) in store.nodes(&catalog).await? {
         records.insert(name, node.records);
@@ -151,7 +151,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         max_failed_nodes_percent: input.spec.settings.max_failed_nodes_percent,
         crawled: crawled.iter().map(|name| (name.clone(), asked_protocol(name))).collect(),
         skipped,
-        problems: stage.problems.clone(),
+        problems: crew.problems.clone(),
         sections: store.reports(&state.run).await?,
         records,
         default_budget: describe_default_budget(),

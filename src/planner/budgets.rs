@@ -16,7 +16,7 @@ use crate::task::NodeName;
 pub const ORIGIN_PROTECTION: OriginProtection = OriginProtection {
     max_concurrent: 8,
     initial_backoff: Duration::from_secs(2),
-    max_backoff: Duration::from_secs(3600),
+    max_backoff: Duration::from_hours(1),
 };
 
 /// The polite default of a connection that no policy is assigned to: 10 requests in any second, 4 under way.

@@ -11,7 +11,7 @@ use super::snapshot::{QueueObservation, RunSnapshot};
 use crate::flow::{NodeConfig, RunConfig};
 
 /// A lease that is not renewed lapses after this long: the fallback for a crawler that vanished unseen.
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_mins(1);
 
 /// A task that was being worked on in so many crashes is dead.
 const MAX_CHARGES: u32 = 3;

@@ -87,7 +87,7 @@ spec:
 "
     .to_owned();
     for (name, endpoint, more) in nodes {
-        text.push_str(&format!(
+        text += &format!(
             "---
 apiVersion: trawler.dev/v1alpha1
 kind: CatalogNode
@@ -96,7 +96,7 @@ spec:
   endpoint: {endpoint}
   throttlePolicyRef: {{name: quick}}
 {more}"
-        ));
+        );
     }
     text
 }
