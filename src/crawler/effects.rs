@@ -62,6 +62,7 @@ pub(super) fn page_effects(
         requests,
         bytes,
         protocol: origin.protocol,
+        close_when_drained: None,
     })
 }
 

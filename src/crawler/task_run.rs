@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Mutex;
+use tokio::sync::OnceCell;
 use tracing::{debug, warn};
 
 use super::context::{CrawlContext, CrawlNode};
@@ -31,7 +31,7 @@ const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
 /// The traversals that this crawler has opened.
 #[derive(Debug, Default)]
-pub(super) struct Traversals(Mutex<HashMap<SectionKey, Arc<SectionWork>>>);
+pub(super) struct Traversals(Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>);
 
 /// A section as this crawler works on it.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ struct OpenSection {
     traversal: Traversal,
     validators: Option<Validators>,
     checkpoint: Option<Checkpoint>,
-    so_far: std::sync::Mutex<SoFar>,
+    so_far: Mutex<SoFar>,
 }
 
 /// How a task was left.
@@ -116,9 +116,10 @@ impl TaskRun<'_> {
     async fn attempt(&self, attempt: u32) -> Result<Done, TaskError> {
         let node = self.node()?;
         let work = self.open_section().await?;
-        let open = match &*work {
-            SectionWork::Open(open) => open,
-            SectionWork::Skipped(why) => {
+        let open = match work.get() {
+            Some(SectionWork::Open(open)) => open,
+            None => return Err(TaskError::Internal("its section could not be opened".to_owned())),
+            Some(SectionWork::Skipped(why)) => {
                 debug!(node = %self.task.section.node, section = %self.task.section.section, why, "section skipped");
                 return Ok(Done::without_effect(SettleResult::Dropped));
             }
@@ -200,7 +201,7 @@ impl TaskRun<'_> {
         let bytes = effects.bytes;
         let mut feedback = effects.feedback.clone();
         let storing = Stopwatch::start();
-        let mut committed = self.context.store.commit(&open.traversal, effects).await?;
+        let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
         if let Ok(mut so_far) = open.so_far.lock() {
             *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
@@ -209,23 +210,26 @@ impl TaskRun<'_> {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
             for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page)
             {
-                committed = self.drop_task(&open.traversal, &task, Limited::RepeatedPage).await?;
+                let dropped = TaskEffects {
+                    task: task.id,
+                    result: TaskResult::Dropped,
+                    limited: Some(Limited::RepeatedPage),
+                    ..TaskEffects::default()
+                };
+                self.store(open, dropped).await?;
             }
-        }
-        if committed.pending == 0 {
-            self.close(open).await?;
         }
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
-    async fn drop_task(&self, traversal: &Traversal, task: &Task, limited: Limited) -> Result<Committed, TaskError> {
-        let effects = TaskEffects {
-            task: task.id,
-            result: TaskResult::Dropped,
-            limited: Some(limited),
-            ..TaskEffects::default()
-        };
-        Ok(self.context.store.commit(traversal, effects).await?)
+    /// Makes effects durable; the section's last ones close its traversal in the same step.
+    async fn store(&self, open: &OpenSection, mut effects: TaskEffects) -> Result<Committed, StoreError> {
+        effects.close_when_drained = Some(self.context.close_request(None));
+        let committed = self.context.store.commit(&open.traversal, effects).await?;
+        if committed.closed {
+            self.count(super::progress::NodeProgress::close_section);
+        }
+        Ok(committed)
     }
 
     /// A task failed: tells the origin's gate if the server pushed back, and decides what becomes of the task.
@@ -270,23 +274,14 @@ impl TaskRun<'_> {
             Err(TaskError::Fatal(error)) => return Err(error),
             Err(_) => return Ok(()),
         };
-        if let SectionWork::Open(open) = &*work {
+        if let Some(SectionWork::Open(open)) = work.get() {
             let effects = TaskEffects {
                 task: self.task.id,
                 result: TaskResult::Failed { why: why.to_owned() },
                 ..TaskEffects::default()
             };
-            let committed = self.context.store.commit(&open.traversal, effects).await?;
-            if committed.pending == 0 {
-                self.close(open).await?;
-            }
+            self.store(open, effects).await?;
         }
-        Ok(())
-    }
-
-    async fn close(&self, open: &OpenSection) -> Result<(), StoreError> {
-        self.context.store.close_traversal(&open.traversal, self.context.close_request(None)).await?;
-        self.count(super::progress::NodeProgress::close_section);
         Ok(())
     }
 
@@ -303,23 +298,26 @@ impl TaskRun<'_> {
         known.ok_or_else(|| TaskError::Internal(format!("CatalogNode {name} is not part of this run")))
     }
 
-    async fn open_section(&self) -> Result<Arc<SectionWork>, TaskError> {
-        // One lock for all sections: opening is one store call per section and run, and it must happen once.
-        let mut opened = self.traversals.0.lock().await;
-        if let Some(work) = opened.get(&self.task.section) {
-            return Ok(work.clone());
-        }
+    /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
+    async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
+        let cell = {
+            let mut opened = self.traversals.0.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.entry(self.task.section.clone()).or_default().clone()
+        };
+        cell.get_or_try_init(|| self.open_traversal()).await?;
+        Ok(cell)
+    }
+
+    async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
             Opened::Open { traversal, validators, checkpoint } => {
                 self.count(super::progress::NodeProgress::open_section);
-                let so_far = std::sync::Mutex::default();
+                let so_far = Mutex::default();
                 SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
             Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
         };
-        let work = Arc::new(work);
-        opened.insert(self.task.section.clone(), work.clone());
         Ok(work)
     }
 

@@ -56,7 +56,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Makes a task's effects durable, in one step. Feedback of kind `Page` for this section that the run knows already is a
     /// page link that leads back: the traversal gets [`Limited::RepeatedPage`], which is excused at the close if the
     /// server gave a total and no fewer records were seen. [`Committed::pending`] is 0 when the section has no task left:
-    /// the caller then closes the traversal.
+    /// the traversal is then closed, in the same step if [`TaskEffects::close_when_drained`] says how.
     async fn commit(&self, traversal: &Traversal, effects: TaskEffects) -> Result<Committed, StoreError>;
 
     /// Ends a traversal: judges completeness, sweeps under the guard, counts. Closing a closed one returns its report.
@@ -232,6 +232,8 @@ pub struct TaskEffects {
     pub bytes: u64,
     /// The protocol spoken.
     pub protocol: String,
+    /// Closes the traversal in the same step, if this was its last task.
+    pub close_when_drained: Option<CloseTraversal>,
 }
 
 /// How a task ended, for the store.
@@ -282,6 +284,8 @@ pub struct Committed {
     pub bytes: u64,
     /// The task had been settled before; nothing was changed.
     pub already_settled: bool,
+    /// The traversal is closed.
+    pub closed: bool,
 }
 
 /// How a traversal is to be closed.

@@ -68,7 +68,7 @@ impl Workplace {
 /// A Catalog of all nodes that carry its label, with retries too quick to notice, and these nodes: name, endpoint, and
 /// further lines of `spec`.
 pub(crate) fn manifests(nodes: &[(&str, &str, &str)]) -> String {
-    let mut text = "\
+    let text = "\
 apiVersion: trawler.dev/v1alpha1
 kind: Catalog
 metadata: {name: test}
@@ -86,9 +86,9 @@ spec:
   adaptive: {enabled: false}
 "
     .to_owned();
-    for (name, endpoint, more) in nodes {
-        text += &format!(
-            "---
+    nodes.iter().fold(text, |text, (name, endpoint, more)| {
+        format!(
+            "{text}---
 apiVersion: trawler.dev/v1alpha1
 kind: CatalogNode
 metadata: {{name: {name}, labels: {{in: test}}}}
@@ -96,7 +96,6 @@ spec:
   endpoint: {endpoint}
   throttlePolicyRef: {{name: quick}}
 {more}"
-        );
-    }
-    text
+        )
+    })
 }

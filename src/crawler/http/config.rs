@@ -60,7 +60,7 @@ impl Default for HttpConfig {
             max_redirects: 5,
             max_retry_after: Duration::from_hours(1),
             max_idle_connections: 4,
-            max_idle_origins: 256,
+            max_idle_origins: 64,
             idle_connection_timeout: Duration::from_secs(15),
         }
     }

@@ -1,5 +1,6 @@
 //! Opening a traversal, and making a task's effects durable.
 
+use super::close::close_row;
 use super::feed::Feed;
 use super::rows::{Entry, Place, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::{add_tasks, under_way};
@@ -55,6 +56,7 @@ pub(in crate::store) fn commit(
         return Err(superseded(traversal));
     }
     let task_key = keys::task(run.key, effects.task);
+    let close_when_drained = effects.close_when_drained.take();
     if row.report.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {
         return Ok(row.committed(Committed { already_settled: true, ..Committed::default() }));
     }
@@ -87,7 +89,12 @@ pub(in crate::store) fn commit(
             save(tables, Table::Traversals, &key, &row)?;
         }
     }
-    Ok(row.committed(counts))
+    let mut committed = row.committed(counts);
+    if let Some(close) = close_when_drained.filter(|_| committed.pending == 0) {
+        close_row(tables, &run, &section_key, section, &close)?;
+        committed.closed = true;
+    }
+    Ok(committed)
 }
 
 pub(super) fn superseded(traversal: &Traversal) -> StoreError {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | meta | a word |
 //! | catalogs | Catalog |
-//! | runs | run id |
+//! | runs, run_texts | run id |
 //! | pending, settled | run's key, task id |
 //! | traversals | run's key, section's key |
 //! | sections | Catalog, 0, node, 0, section |

@@ -24,6 +24,7 @@ pub(super) enum Table {
     Meta,
     Catalogs,
     Runs,
+    RunTexts,
     Pending,
     Settled,
     Traversals,
@@ -37,10 +38,11 @@ pub(super) enum Table {
 
 impl Table {
     /// All of them, in the order of their numbers.
-    pub(super) const ALL: [(Self, &'static str); 12] = [
+    pub(super) const ALL: [(Self, &'static str); 13] = [
         (Self::Meta, "meta"),
         (Self::Catalogs, "catalogs"),
         (Self::Runs, "runs"),
+        (Self::RunTexts, "run_texts"),
         (Self::Pending, "pending"),
         (Self::Settled, "settled"),
         (Self::Traversals, "traversals"),

@@ -104,8 +104,15 @@ pub(super) struct CatalogRow {
 pub(super) struct RunRow {
     /// Short, for the keys of other tables.
     pub(super) key: u32,
+    /// Without `spec`: that can be large, and this row is read with every commit.
     pub(super) state: RunState,
-    /// Set when it is finished.
+    pub(super) is_finished: bool,
+}
+
+/// What a run was started with, and what it came to.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct RunTextsRow {
+    pub(super) spec: String,
     pub(super) report: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::close::close_open;
-use super::rows::{CatalogRow, RunRow, TraversalRow, load, save};
+use super::rows::{CatalogRow, RunRow, RunTextsRow, TraversalRow, load, save};
 use super::sections;
 use super::{Read, Table, Write, keys, remove_all};
 use crate::store::{CloseTraversal, DeletionGuard, RunStart, RunState, StoreError};
@@ -14,7 +14,9 @@ pub(in crate::store) fn unfinished_run(
     catalog: &CatalogName,
 ) -> Result<Option<RunState>, StoreError> {
     let Some(number) = catalog_row(tables, catalog)?.unfinished else { return Ok(None) };
-    Ok(Some(under_way(tables, &run_id(catalog, number))?.state))
+    let run = run_id(catalog, number);
+    let texts: RunTextsRow = load(tables, Table::RunTexts, run.as_str().as_bytes())?.unwrap_or_default();
+    Ok(Some(RunState { spec: texts.spec, ..under_way(tables, &run)?.state }))
 }
 
 pub(in crate::store) fn begin_run(tables: &mut impl Write, start: RunStart) -> Result<RunState, StoreError> {
@@ -29,7 +31,10 @@ pub(in crate::store) fn begin_run(tables: &mut impl Write, start: RunStart) -> R
     row.unfinished = Some(number);
     let key = sections::next_key(tables, b"runs")?;
     save(tables, Table::Catalogs, state.catalog.as_str().as_bytes(), &row)?;
-    save(tables, Table::Runs, state.run.as_str().as_bytes(), &RunRow { key, state: state.clone(), report: None })?;
+    let row = RunRow { key, state: RunState { spec: String::new(), ..state.clone() }, is_finished: false };
+    save(tables, Table::Runs, state.run.as_str().as_bytes(), &row)?;
+    let texts = RunTextsRow { spec: state.spec.clone(), report: None };
+    save(tables, Table::RunTexts, state.run.as_str().as_bytes(), &texts)?;
     Ok(state)
 }
 
@@ -105,8 +110,12 @@ pub(in crate::store) fn finish_run(tables: &mut impl Write, run: &RunId, report:
     let catalog = run.state.catalog.clone();
     let row = CatalogRow { unfinished: None, ..catalog_row(tables, &catalog)? };
     save(tables, Table::Catalogs, catalog.as_str().as_bytes(), &row)?;
-    run.report = Some(report.to_owned());
-    save(tables, Table::Runs, run.state.run.as_str().as_bytes(), &run)
+    let key = run.state.run.clone();
+    let texts: RunTextsRow = load(tables, Table::RunTexts, key.as_str().as_bytes())?.unwrap_or_default();
+    let texts = RunTextsRow { report: Some(report.to_owned()), ..texts };
+    save(tables, Table::RunTexts, key.as_str().as_bytes(), &texts)?;
+    run.is_finished = true;
+    save(tables, Table::Runs, key.as_str().as_bytes(), &run)
 }
 
 pub(super) fn catalog_row(tables: &impl Read, catalog: &CatalogName) -> Result<CatalogRow, StoreError> {
@@ -116,7 +125,7 @@ pub(super) fn catalog_row(tables: &impl Read, catalog: &CatalogName) -> Result<C
 /// The run, if it is begun and not finished.
 pub(super) fn under_way(tables: &impl Read, run: &RunId) -> Result<RunRow, StoreError> {
     match load::<RunRow>(tables, Table::Runs, run.as_str().as_bytes())? {
-        Some(row) if row.report.is_none() => Ok(row),
+        Some(row) if !row.is_finished => Ok(row),
         _ => Err(StoreError::NoSuchRun { run: run.clone() }),
     }
 }
