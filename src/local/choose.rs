@@ -1,5 +1,7 @@
 //! Which Catalog and which run the manifests ask for.
 
+use std::sync::Arc;
+
 use super::manifests::ManifestSet;
 use super::observe::RunInput;
 use crate::api::{Catalog, CrawlRun, CrawlRunSpec, ObjectRef};
@@ -14,7 +16,7 @@ pub fn choose_run(set: &ManifestSet, catalog: Option<&str>, run: Option<&str>) -
         None => CrawlRunSpec { catalog_ref: ObjectRef::from(name), settings: catalog.spec.run_template.spec.clone() },
     };
     Ok(RunInput {
-        catalog: catalog.clone(),
+        catalog: Arc::new(catalog.clone()),
         spec,
         nodes: set.catalog_nodes.iter().map(|located| located.object.clone()).collect(),
         policies: set.throttle_policies.iter().map(|located| located.object.clone()).collect(),

@@ -1,6 +1,7 @@
 //! Reading what a decision needs: the frozen input, the store's memory, the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,13 +19,13 @@ use crate::task::{CatalogName, NodeName, RunId};
 #[serde(rename_all = "camelCase")]
 pub struct RunInput {
     /// The Catalog.
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     /// The run.
     pub spec: CrawlRunSpec,
     /// All nodes.
-    pub nodes: Vec<CatalogNode>,
+    pub nodes: Arc<[CatalogNode]>,
     /// All policies.
-    pub policies: Vec<ThrottlePolicy>,
+    pub policies: Arc<[ThrottlePolicy]>,
 }
 
 impl RunInput {
@@ -35,7 +36,15 @@ impl RunInput {
 
     /// On one machine one process serves every crawler class: classes are a matter of pods.
     pub(super) fn without_crawler_classes(mut self) -> Self {
-        self.nodes.iter_mut().for_each(|node| node.spec.crawler_class = None);
+        self.nodes = self
+            .nodes
+            .iter()
+            .cloned()
+            .map(|mut node| {
+                node.spec.crawler_class = None;
+                node
+            })
+            .collect();
         self
     }
 }
@@ -53,7 +62,7 @@ pub(super) struct Live {
 pub(super) fn build_snapshot(
     input: &RunInput,
     state: &RunState,
-    remembered: &BTreeMap<NodeName, NodeObservation>,
+    remembered: &Arc<BTreeMap<NodeName, NodeObservation>>,
     live: Live,
 ) -> RunSnapshot {
     RunSnapshot {
@@ -77,15 +86,17 @@ pub(super) fn build_snapshot(
 pub(super) async fn observe_remembered(
     store: &dyn Store,
     catalog: &CatalogName,
-) -> Result<BTreeMap<NodeName, NodeObservation>, LocalError> {
+) -> Result<Arc<BTreeMap<NodeName, NodeObservation>>, LocalError> {
     let nodes = store.nodes(catalog).await?;
-    Ok(nodes
-        .into_iter()
-        .map(|(name, state)| {
-            let last_crawled_at = state.last_crawled_at;
-            (name, NodeObservation { last_crawled_at, failures_in_row: state.failures_in_row })
-        })
-        .collect())
+    Ok(Arc::new(
+        nodes
+            .into_iter()
+            .map(|(name, state)| {
+                let last_crawled_at = state.last_crawled_at;
+                (name, NodeObservation { last_crawled_at, failures_in_row: state.failures_in_row })
+            })
+            .collect(),
+    ))
 }
 
 /// The run's queue.
@@ -108,5 +119,5 @@ pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
         started_at: now,
     };
     let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false };
-    plan_run(&build_snapshot(input, &state, &BTreeMap::new(), live))
+    plan_run(&build_snapshot(input, &state, &Arc::default(), live))
 }

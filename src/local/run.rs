@@ -195,7 +195,8 @@ async fn begin(
     let spec = serde_json::to_string(&input).unwrap_or_default();
     let start = RunStart { catalog, mode, spec, started_at: options.clock.now() };
     let state = store.begin_run(start).await?;
-    Ok((input, state, false))
+    // The store keeps it; here it would only take memory.
+    Ok((input, RunState { spec: String::new(), ..state }, false))
 }
 
 fn build_context(

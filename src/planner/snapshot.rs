@@ -1,6 +1,7 @@
 //! What a decision about one run sees.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -21,13 +22,13 @@ pub struct RunSnapshot {
     /// What it is asked to do.
     pub spec: CrawlRunSpec,
     /// Its Catalog.
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     /// All nodes of the namespace; the planner selects.
-    pub nodes: Vec<CatalogNode>,
+    pub nodes: Arc<[CatalogNode]>,
     /// All throttle policies of the namespace.
-    pub policies: Vec<ThrottlePolicy>,
+    pub policies: Arc<[ThrottlePolicy]>,
     /// What the store remembers of nodes.
-    pub remembered: BTreeMap<NodeName, NodeObservation>,
+    pub remembered: Arc<BTreeMap<NodeName, NodeObservation>>,
     /// The run's queue; `None`: it has none yet.
     pub queue: Option<QueueObservation>,
     /// The run's crawlers.

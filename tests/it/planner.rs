@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -132,14 +133,15 @@ fn read_case(path: &Path) -> RunSnapshot {
         started_at: observed.started_at,
         token_share: observed.token_share.unwrap_or(spec.settings.tokens),
         spec,
-        catalog,
-        nodes,
-        policies,
+        catalog: Arc::new(catalog),
+        nodes: nodes.into(),
+        policies: policies.into(),
         remembered: observed
             .last_crawled_at
             .into_iter()
             .map(|(name, at)| (NodeName::from(name), NodeObservation { last_crawled_at: Some(at), failures_in_row: 0 }))
-            .collect(),
+            .collect::<BTreeMap<_, _>>()
+            .into(),
         queue: observed.queue.map(|queue| QueueObservation {
             ledger: queue.ledger,
             ready: queue.ready,

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | meta | a word |
 //! | catalogs | Catalog |
-//! | runs, run_texts | run id |
+//! | runs | run id |
+//! | run_texts | run id, 0, `spec` or `report` |
 //! | pending, settled | run's key, task id |
 //! | traversals | run's key, section's key |
 //! | sections | Catalog, 0, node, 0, section |
@@ -14,7 +15,17 @@
 //! | records | section's key, record id |
 //! | changes | Catalog, 0, last sequence of the block |
 
-use crate::task::{CatalogName, NodeName, SectionKey, TaskId};
+use crate::task::{CatalogName, NodeName, RunId, SectionKey, TaskId};
+
+/// What a run was started with.
+pub(super) fn run_spec(run: &RunId) -> Vec<u8> {
+    [run.as_str().as_bytes(), b"\0spec"].concat()
+}
+
+/// What a run came to.
+pub(super) fn run_report(run: &RunId) -> Vec<u8> {
+    [run.as_str().as_bytes(), b"\0report"].concat()
+}
 
 pub(super) fn task(run: u32, task: TaskId) -> [u8; 20] {
     let mut key = [0; 20];

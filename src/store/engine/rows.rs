@@ -109,13 +109,6 @@ pub(super) struct RunRow {
     pub(super) is_finished: bool,
 }
 
-/// What a run was started with, and what it came to.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct RunTextsRow {
-    pub(super) spec: String,
-    pub(super) report: Option<String>,
-}
-
 /// A section in a run: made when its first task is recorded.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct TraversalRow {

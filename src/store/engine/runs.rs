@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::close::close_open;
-use super::rows::{CatalogRow, RunRow, RunTextsRow, TraversalRow, load, save};
+use super::rows::{CatalogRow, RunRow, TraversalRow, load, save};
 use super::sections;
 use super::{Read, Table, Write, keys, remove_all};
 use crate::store::{CloseTraversal, DeletionGuard, RunStart, RunState, StoreError};
@@ -15,8 +15,9 @@ pub(in crate::store) fn unfinished_run(
 ) -> Result<Option<RunState>, StoreError> {
     let Some(number) = catalog_row(tables, catalog)?.unfinished else { return Ok(None) };
     let run = run_id(catalog, number);
-    let texts: RunTextsRow = load(tables, Table::RunTexts, run.as_str().as_bytes())?.unwrap_or_default();
-    Ok(Some(RunState { spec: texts.spec, ..under_way(tables, &run)?.state }))
+    let spec =
+        tables.get(Table::RunTexts, &keys::run_spec(&run), |bytes| String::from_utf8_lossy(bytes).into_owned())?;
+    Ok(Some(RunState { spec: spec.unwrap_or_default(), ..under_way(tables, &run)?.state }))
 }
 
 pub(in crate::store) fn begin_run(tables: &mut impl Write, start: RunStart) -> Result<RunState, StoreError> {
@@ -33,8 +34,7 @@ pub(in crate::store) fn begin_run(tables: &mut impl Write, start: RunStart) -> R
     save(tables, Table::Catalogs, state.catalog.as_str().as_bytes(), &row)?;
     let row = RunRow { key, state: RunState { spec: String::new(), ..state.clone() }, is_finished: false };
     save(tables, Table::Runs, state.run.as_str().as_bytes(), &row)?;
-    let texts = RunTextsRow { spec: state.spec.clone(), report: None };
-    save(tables, Table::RunTexts, state.run.as_str().as_bytes(), &texts)?;
+    tables.put(Table::RunTexts, &keys::run_spec(&state.run), state.spec.as_bytes())?;
     Ok(state)
 }
 
@@ -111,9 +111,8 @@ pub(in crate::store) fn finish_run(tables: &mut impl Write, run: &RunId, report:
     let row = CatalogRow { unfinished: None, ..catalog_row(tables, &catalog)? };
     save(tables, Table::Catalogs, catalog.as_str().as_bytes(), &row)?;
     let key = run.state.run.clone();
-    let texts: RunTextsRow = load(tables, Table::RunTexts, key.as_str().as_bytes())?.unwrap_or_default();
-    let texts = RunTextsRow { report: Some(report.to_owned()), ..texts };
-    save(tables, Table::RunTexts, key.as_str().as_bytes(), &texts)?;
+    tables.remove(Table::RunTexts, &keys::run_spec(&key))?;
+    tables.put(Table::RunTexts, &keys::run_report(&key), report.as_bytes())?;
     run.is_finished = true;
     save(tables, Table::Runs, key.as_str().as_bytes(), &run)
 }

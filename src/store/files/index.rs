@@ -17,7 +17,7 @@ use super::super::engine::{Read, Table, Visit};
 use super::errors;
 
 /// Pages of the index kept in memory, at most.
-pub(super) const CACHE_BYTES: usize = 12 << 20;
+pub(super) const CACHE_BYTES: usize = 8 << 20;
 
 /// How keys and values are seen by the database.
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;

@@ -25,7 +25,7 @@ const MAX_STEPS: usize = 64;
 const MAX_APPENDED: usize = 4 << 20;
 
 /// Under load a transaction waits so long for more steps: its price is per page of the index, and steps share pages.
-const LINGER: Duration = Duration::from_millis(1);
+const LINGER: Duration = Duration::from_micros(300);
 
 /// Runs a step (or tells it that there is no transaction), and leaves its answer for after the commit.
 type Step = Box<dyn FnOnce(Result<&mut WriteTables<'_>, &StoreError>) -> Answer + Send>;
