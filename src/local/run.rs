@@ -15,7 +15,7 @@ use super::export::{self, Format};
 use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_secrets};
 use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
-use super::report::{Report, ReportInput, build_report};
+use super::report::{Report, ReportInput, Totals, build_report};
 use super::secrets::SecretSources;
 use crate::api::{CatalogNode, RemovalPolicy, RunMode};
 use crate::clock::SharedClock;
@@ -163,13 +163,26 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     } else {
         // Records first, then the report, then the end of the run: a crash in between is healed by resuming the run,
         // which has nothing left to fetch.
-        let published = export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
+        let path = options.dir.join(options.format.file_name());
+        if !is_published(&report, &path, &options)? {
+            export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
+        }
         export::publish_text(&options.dir, REPORT_FILE, &format!("{report_json}\n"))?;
         store.finish_run(&state.run, &report_json).await?;
         store.compact().await?;
-        Some(published.path)
+        Some(path)
     };
     Ok(RunEnd::Finished { report: Box::new(report), records: published })
+}
+
+/// Whether the file with the records is the one that would be written: the run before wrote it, and nothing has changed
+/// since.
+fn is_published(report: &Report, path: &Path, options: &RunOptions) -> Result<bool, LocalError> {
+    let Totals { added, updated, deleted, .. } = report.totals;
+    let before = read_report(&options.dir)?;
+    let is_from_run_before =
+        before.is_some_and(|before| before.catalog == report.catalog && before.number + 1 == report.number);
+    Ok(added + updated + deleted == 0 && is_from_run_before && path.is_file())
 }
 
 /// Finds the unfinished run, or begins one. An unfinished run goes on with what it was started with.

@@ -158,17 +158,20 @@ pub async fn export(
     let mut encoder = format.encoder();
     let mut summary = ExportSummary::default();
     let mut buffer = Vec::new();
-    let mut after = None;
-    let mut limit = FIRST_CHUNK_RECORDS;
     encoder.begin(&mut buffer);
-    loop {
-        let chunk = store.records(catalog, filter, after.as_ref(), limit).await?;
-        let Some(last) = chunk.last() else { break };
-        encoder.encode(&chunk, &mut buffer)?;
-        write(&mut buffer, out, &mut summary)?;
+    let mut chunk = store.records(catalog, filter, None, FIRST_CHUNK_RECORDS).await?;
+    while let Some(last) = chunk.last() {
+        let after = last.key.clone();
+        // While this chunk is written, the store reads the next one.
+        let next = store.records(catalog, filter, Some(&after), next_limit(&chunk));
+        let written = async {
+            encoder.encode(&chunk, &mut buffer)?;
+            write(&mut buffer, out, &mut summary)
+        };
+        let (next, written) = tokio::join!(next, written);
+        written?;
         summary.records += chunk.len() as u64;
-        after = Some(last.key.clone());
-        limit = next_limit(&chunk);
+        chunk = next?;
     }
     summary.statements_left_out = encoder.end(&mut buffer)?;
     write(&mut buffer, out, &mut summary)?;
