@@ -1,6 +1,6 @@
 //! From a decoded page to what is stored: provenance filled in, limits applied. Pure.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::context::NodeLimits;
 use crate::finding::{Limited, Validators};
@@ -81,14 +81,14 @@ fn limit_reached(task: &Task, limits: &NodeLimits, records: u64, bytes: u64) -> 
 
 /// Serialises all records of a page into one buffer that their payloads share.
 fn serialise(records: Vec<Record>, origin: &Origin, body_len: usize) -> Result<Vec<RecordWrite>, serde_json::Error> {
-    let mut buffer = BytesMut::with_capacity(body_len + records.len() * 768);
+    let mut buffer = Vec::with_capacity(body_len + records.len() * 1024);
     let mut writes: Vec<(String, crate::record::ContentHash, usize)> = Vec::with_capacity(records.len());
     for mut record in records {
         record.origin = origin.clone();
-        serde_json::to_writer((&mut buffer).writer(), &record)?;
+        serde_json::to_writer(&mut buffer, &record)?;
         writes.push((record.id, record.content_hash, buffer.len()));
     }
-    let buffer: Bytes = buffer.freeze();
+    let buffer = Bytes::from(buffer);
     let mut start = 0;
     Ok(writes
         .into_iter()
