@@ -24,6 +24,7 @@ fn main() {
         follow_nested: true,
         max_depth: 5,
         allow_cross_origin: false,
+        participant_id: None,
     };
     let ckan = CkanSettings { page_size: 100, filter: None };
     let versions = br#"{"protocolVersions":[{"version":"2025-1","path":"/2025-1","binding":"HTTPS"}]}"#;

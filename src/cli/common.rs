@@ -58,7 +58,7 @@ impl HttpOptions {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Secrets")]
 pub(super) struct SecretOptions {
-    /// A directory with Secrets: <name>/<key>
+    /// A directory with Secrets: a folder for each name, a file for each key
     #[arg(long, value_name = "DIR", env = config::SECRETS_DIR)]
     pub(super) secrets_dir: Option<PathBuf>,
 }

@@ -103,6 +103,7 @@ fn dsp_settings(spec: &CatalogNodeSpec) -> DspSettings {
         follow_nested: dsp.nested.follow,
         max_depth: dsp.nested.max_depth,
         allow_cross_origin: dsp.nested.allow_cross_origin,
+        participant_id: dsp.participant_id,
     }
 }
 

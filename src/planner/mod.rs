@@ -1,6 +1,6 @@
 //! What to do: pure decisions over snapshots.
 //!
-//! [`plan_run`] decides one run, [`plan_shares`] divides an instance's tokens between runs. A snapshot holds everything
+//! [`plan_run()`] decides one run, [`plan_shares`] divides an instance's tokens between runs. A snapshot holds everything
 //! that was read, and `now`; a plan is ordered data: steps, a status, and when to look again. Nothing here reads a
 //! clock, a file or a network, so the same functions serve `trawler run`, `trawler plan`, the operator and golden tests.
 

@@ -95,6 +95,8 @@ pub struct DspSettings {
     pub max_depth: u32,
     /// Nested catalogues on other origins than the node's are followed only if this is set.
     pub allow_cross_origin: bool,
+    /// The identity that the node's own catalogue must have; `None`: any.
+    pub participant_id: Option<String>,
 }
 
 /// A version of the Dataspace Protocol.
@@ -247,6 +249,19 @@ pub enum ReadError {
         /// Its message.
         message: String,
     },
+    /// The catalogue is someone else's than the node says.
+    #[error(
+        "{url} answered the catalogue of participant {found:?} instead of {expected:?}; correct the endpoint, or \
+         spec.dsp.participantId"
+    )]
+    WrongParticipant {
+        /// Who answered.
+        url: String,
+        /// `spec.dsp.participantId`.
+        expected: String,
+        /// The catalogue's `participantId`, cleaned; empty if it has none.
+        found: String,
+    },
     /// A reader's limit on depth or size was passed.
     #[error("{url} answered a document that is {what}, over the limit of {limit}")]
     OverLimit {
@@ -286,7 +301,8 @@ impl ReadError {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::NotTheProtocol { .. } | Self::ErrorAnswer { .. } => Outcome::RETRY,
-            Self::OverLimit { .. }
+            Self::WrongParticipant { .. }
+            | Self::OverLimit { .. }
             | Self::NoProtocolFound { .. }
             | Self::BadCursor { .. }
             | Self::BadEndpoint { .. } => Outcome::Terminal,

@@ -566,6 +566,25 @@ fn other_origins_are_followed_only_if_allowed_and_nothing_if_nothing_shall_be() 
 }
 
 #[test]
+fn a_catalogue_of_another_participant_than_the_node_names_is_refused() {
+    let with = |participant: &str| {
+        let participant_id = Some("did:web:acme.example".to_owned());
+        let node = node(ENDPOINT, ProtocolSettings::Dsp(DspSettings { participant_id, ..dsp_defaults() }));
+        let body = format!(r#"{{"@context":[],"@type":"Catalog","participantId":"{participant}","dataset":[]}}"#);
+        decode_with(&node, &answer(ENDPOINT, 200, body))
+    };
+    assert!(with("did:web:acme.example").is_ok());
+    assert_eq!(
+        with("did:web:someone-else.example").unwrap_err(),
+        ReadError::WrongParticipant {
+            url: ENDPOINT.to_owned(),
+            expected: "did:web:acme.example".to_owned(),
+            found: "did:web:someone-else.example".to_owned(),
+        }
+    );
+}
+
+#[test]
 fn catalogues_nested_in_one_document_are_read_only_so_deep() {
     let body = (0..200).fold(r#"{"@type":"Catalog"}"#.to_owned(), |inner, level| {
         format!(r#"{{"@type":"Catalog","@context":[],"dataset":[{{"@id":"d{level}"}}],"catalog":[{inner}]}}"#)

@@ -44,6 +44,7 @@ fn dsp_documents_are_read_with_the_numbers_their_readme_gives() {
     let settings = trawler::protocol::DspSettings {
         version: Some(DspVersion::V2025_1),
         allow_cross_origin: true,
+        participant_id: None,
         ..dsp_defaults()
     };
     let node = node("https://provider.example", ProtocolSettings::Dsp(settings));

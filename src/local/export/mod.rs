@@ -58,7 +58,7 @@ impl Format {
         }
     }
 
-    /// What [`publish`] calls the file.
+    /// What [`publish()`] calls the file.
     pub fn file_name(self) -> String {
         format!("records.{}", self.extension())
     }

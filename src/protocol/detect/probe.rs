@@ -41,6 +41,7 @@ impl Protocol {
                 follow_nested: true,
                 max_depth: 5,
                 allow_cross_origin: false,
+                participant_id: None,
             }),
             Self::Ckan => ProtocolSettings::Ckan(CkanSettings { page_size: 100, filter: None }),
             Self::Dcat => ProtocolSettings::Dcat(DcatSettings { format: None, follow_linked_datasets: true }),

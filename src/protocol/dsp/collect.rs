@@ -15,6 +15,7 @@ use crate::protocol::json::{Json, field};
 use crate::protocol::text::{scalar_of, text_of};
 use crate::protocol::{
     DspSettings, Forgiven, Limited, NodeContext, Page, ReadError, Rejected, normalised_endpoint, origin_of,
+    quoted_start,
 };
 use crate::task::{SectionKey, SectionPath, Task, TaskKind};
 
@@ -85,8 +86,24 @@ impl<'c> Collector<'c> {
         }
         let services = Services::of(&catalog.services, None);
         let participant = text_of(&catalog.participant);
+        self.check_participant(participant)?;
         self.page.records.reserve(listed.0.items.len());
         self.add(listed, &services, participant, 0)
+    }
+
+    /// The node's own catalogue must be whose the node says; nested ones may be anybody's. A page without a participant
+    /// is let through if it is not the first: pages after it may leave out what the first has said.
+    fn check_participant(&self, found: Option<&str>) -> Result<(), ReadError> {
+        let Some(expected) = &self.settings.participant_id else { return Ok(()) };
+        let may_be_silent = found.is_none() && self.task.page > 0;
+        if !self.task.section.section.is_root() || found == Some(expected) || may_be_silent {
+            return Ok(());
+        }
+        Err(ReadError::WrongParticipant {
+            url: self.node.endpoint.to_string(),
+            expected: expected.clone(),
+            found: quoted_start(found.unwrap_or_default().as_bytes()),
+        })
     }
 
     fn add(
