@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -192,4 +193,11 @@ impl Task {
             provenance: Arc::from([]),
         }
     }
+}
+
+/// The origin of a URL as tasks carry it.
+pub fn origin_of(url: &Url) -> OriginKey {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default().unwrap_or_default();
+    OriginKey::from(format!("{}://{host}:{port}", url.scheme()))
 }

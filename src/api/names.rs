@@ -12,6 +12,10 @@ pub const API_VERSION: &str = "trawler.dev/v1alpha1";
 /// Annotation on a Catalog: a new value asks for a run now. Any text, by custom a time.
 pub const RUN_REQUESTED_AT_ANNOTATION: &str = "trawler.dev/run-requested-at";
 
+/// Annotation on a Catalog: held deletions that a person approves, as `NODE#TRAVERSAL` or `NODE/SECTION#TRAVERSAL`,
+/// separated by blanks.
+pub const APPROVED_DELETIONS_ANNOTATION: &str = "trawler.dev/approved-deletions";
+
 /// Label on a Secret: `"true"` makes it usable as a credential.
 pub const CREDENTIAL_LABEL: &str = "trawler.dev/credential";
 

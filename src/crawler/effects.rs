@@ -29,14 +29,23 @@ pub(super) fn page_effects(
     let bytes = response.body.len() as u64;
     let mut limited = page.limited;
     let mut feedback = page.feedback;
-    let reached = limit_reached(task, limits, so_far.records + page.records.len() as u64, so_far.bytes + bytes);
-    if let Some(limit) = reached {
+    let records = so_far.records + page.records.len() as u64;
+    if let Some(limit) = limit_reached(task, limits, records, so_far.bytes + bytes) {
         let before = feedback.len();
         feedback.retain(|next| next.section != task.section);
         if feedback.len() < before {
             limited = Some(limit);
         }
     }
+    // Datasets that are fetched one by one: no more of them than records may still come.
+    let mut left = limits.max_records.saturating_sub(records);
+    feedback.retain(|next| {
+        let is_dataset = next.section == task.section && next.kind == TaskKind::Dataset;
+        let fits = !is_dataset || left > 0;
+        left = left.saturating_sub(u64::from(is_dataset));
+        limited = if fits { limited } else { Some(Limited::MaxRecords) };
+        fits
+    });
     let origin = Origin {
         node: task.section.node.to_string(),
         section: task.section.section.to_string(),

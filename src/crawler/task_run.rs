@@ -124,6 +124,16 @@ impl TaskRun<'_> {
                 return Ok(Done::without_effect(SettleResult::Dropped));
             }
         };
+        if let Some(limited) = self.limit_passed(node, open) {
+            let effects = TaskEffects {
+                task: self.task.id,
+                result: TaskResult::Dropped,
+                limited: Some(limited),
+                ..TaskEffects::default()
+            };
+            self.store(open, effects).await?;
+            return Ok(Done::without_effect(SettleResult::Dropped));
+        }
         let mut reader_context = Cow::Borrowed(&node.context);
         if self.context.incremental && open.checkpoint.is_some() {
             reader_context.to_mut().checkpoint.clone_from(&open.checkpoint);
@@ -151,6 +161,16 @@ impl TaskRun<'_> {
                 self.take(node, open, &reader_context, Arc::new(status.response), u64::from(spent.requests)).await
             }
             Err(error) => Err(TaskError::Fetch(error)),
+        }
+    }
+
+    /// A dataset that was queued before a limit of its traversal was reached is not fetched any more.
+    fn limit_passed(&self, node: &CrawlNode, open: &OpenSection) -> Option<Limited> {
+        let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
+        match self.task.kind {
+            TaskKind::Dataset if so_far.records >= node.limits.max_records => Some(Limited::MaxRecords),
+            TaskKind::Dataset if so_far.bytes >= node.limits.max_bytes => Some(Limited::MaxBytes),
+            _ => None,
         }
     }
 
@@ -331,10 +351,10 @@ impl TaskRun<'_> {
 /// How the server pushed back, if it did.
 fn pushback_of(error: &FetchError) -> Option<Pushback> {
     let kind = match &error.failure {
-        Failure::Timeout { .. } => PushbackKind::Timeout,
+        _ if !error.is_pushback() => return None,
         Failure::Status(status) if status.status == 429 => PushbackKind::TooManyRequests,
-        Failure::Status(status) if status.status == 503 => PushbackKind::Unavailable,
-        _ => return None,
+        Failure::Status(_) => PushbackKind::Unavailable,
+        _ => PushbackKind::Timeout,
     };
     Some(Pushback { kind, retry_after: error.retry_after() })
 }

@@ -15,6 +15,9 @@ pub fn choose_run(set: &ManifestSet, catalog: Option<&str>, run: Option<&str>) -
         Some(run) => run.spec.clone(),
         None => CrawlRunSpec { catalog_ref: ObjectRef::from(name), settings: catalog.spec.run_template.spec.clone() },
     };
+    if spec.settings.suspend {
+        return Err("the run is suspended (spec.suspend: true), so there is nothing to do; set it to false".to_owned());
+    }
     Ok(RunInput {
         catalog: Arc::new(catalog.clone()),
         spec,

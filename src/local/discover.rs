@@ -132,7 +132,7 @@ fn name_for(endpoint: &Url) -> String {
         .trim_start_matches("www.")
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
-        .take(50)
+        .take(45)
         .collect();
     match name.trim_matches('-') {
         "" => "portal".to_owned(),

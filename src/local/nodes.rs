@@ -13,7 +13,8 @@ use crate::crawler::http::NodeAccess;
 use crate::crawler::{CrawlNode, NodeLimits};
 use crate::protocol::registry::Readers;
 use crate::protocol::{
-    CkanSettings, DcatSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, RdfFormat, origin_of,
+    AutoSettings, CkanSettings, DcatSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, RdfFormat,
+    origin_of,
 };
 use crate::task::NodeName;
 
@@ -58,6 +59,7 @@ pub(super) fn build_crawl_node(
     spec: &CatalogNodeSpec,
     secrets: NodeSecrets,
     readers: &Readers,
+    max_answer_bytes: u64,
 ) -> Result<CrawlNode, String> {
     let endpoint = parse_endpoint(spec)?;
     let settings = settings_of(spec);
@@ -66,7 +68,8 @@ pub(super) fn build_crawl_node(
         credential_origins: vec![origin_of(&endpoint)],
         ca_pem: secrets.ca_pem,
         request_timeout: Some(spec.limits.request_timeout.get()),
-        max_decoded_bytes: Some(spec.limits.max_bytes.get()),
+        // One answer: what all nodes may send, and never more than this one may send in all.
+        max_decoded_bytes: Some(spec.limits.max_bytes.get().min(max_answer_bytes)),
     };
     Ok(CrawlNode {
         reader: readers.for_settings(&settings),
@@ -86,7 +89,10 @@ fn settings_of(spec: &CatalogNodeSpec) -> ProtocolSettings {
         Protocol::DSP => ProtocolSettings::Dsp(dsp_settings(spec)),
         Protocol::CKAN => ProtocolSettings::Ckan(ckan_settings(spec)),
         Protocol::DCAT => ProtocolSettings::Dcat(dcat_settings(spec)),
-        Protocol::Auto | Protocol::OAIPMH | Protocol::STAC | Protocol::CSW => ProtocolSettings::Auto,
+        Protocol::Auto | Protocol::OAIPMH | Protocol::STAC | Protocol::CSW => {
+            let (dsp, ckan, dcat) = (dsp_settings(spec), ckan_settings(spec), dcat_settings(spec));
+            ProtocolSettings::Auto(Box::new(AutoSettings { dsp, ckan, dcat }))
+        }
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) async fn observe_remembered(
             .into_iter()
             .map(|(name, state)| {
                 let last_crawled_at = state.last_crawled_at;
-                (name, NodeObservation { last_crawled_at, failures_in_row: state.failures_in_row })
+                (name, NodeObservation { last_crawled_at })
             })
             .collect(),
     ))

@@ -6,10 +6,11 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::crawler::StageSeconds;
 use crate::planner::{SkippedNode, Verdict};
 use crate::store::{Mode, SectionReport};
-use crate::task::{CatalogName, NodeName, RunId};
+use crate::task::{CatalogName, NodeName, RunId, SectionKey};
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -181,7 +182,8 @@ pub(super) fn build_report(input: ReportInput) -> Report {
     }
     for (name, sections) in by_node {
         let totals = sum(&sections, records_of(&name));
-        let message = Some("the Catalog no longer selects it".to_owned());
+        let message = held_sentence(&sections).unwrap_or_else(|| "the Catalog no longer selects it".to_owned());
+        let message = Some(message);
         nodes.push(NodeReport {
             name,
             protocol: String::new(),
@@ -226,15 +228,7 @@ fn crawled_node(
         let partial = section.partial.as_ref()?;
         Some(section.failures.first().unwrap_or(partial).clone())
     });
-    let held = sections.iter().find_map(|section| {
-        let held = section.held?;
-        Some(format!(
-            "{held} records of {} are no longer listed; deleting them is held (section {:?}, traversal {})",
-            section.section,
-            section.section.section.as_str(),
-            section.number
-        ))
-    });
+    let held = held_sentence(&sections);
     let (state, message) = match (problem, trouble) {
         (Some(problem), _) => (NodeResult::Failed, Some(problem.clone())),
         (None, Some(trouble)) if seen == 0 => (NodeResult::Failed, Some(trouble)),
@@ -246,6 +240,19 @@ fn crawled_node(
     };
     let keeps_old_records = state == NodeResult::Failed && records > 0;
     NodeReport { name, protocol, state, message, stale: keeps_old_records, totals, sections }
+}
+
+/// What is held, and how a person lets it go.
+fn held_sentence(sections: &[SectionReport]) -> Option<String> {
+    let section = sections.iter().find(|section| section.held.is_some())?;
+    let held = section.held.unwrap_or_default();
+    let SectionKey { node, section: path } = &section.section;
+    let name = if path.is_root() { node.to_string() } else { format!("{node}/{path}") };
+    Some(format!(
+        "{held} records of {} are no longer listed; deleting them is held. If they are really gone, annotate the Catalog \
+         with {APPROVED_DELETIONS_ANNOTATION}: \"{name}#{}\" and run again",
+        section.section, section.number
+    ))
 }
 
 fn outcome_of(nodes: &[NodeReport], verdict: Verdict, max_failed_percent: u32) -> RunOutcome {

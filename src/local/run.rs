@@ -17,6 +17,7 @@ use super::nodes::{build_crawl_node, read_secrets};
 use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
 use super::report::{Report, ReportInput, Totals, build_report};
 use super::secrets::SecretSources;
+use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RemovalPolicy, RunMode};
 use crate::clock::SharedClock;
 use crate::crawler::http::{HttpClient, HttpConfig};
@@ -254,8 +255,9 @@ fn build_nodes(
     let mut problems = BTreeMap::new();
     for name in &plan.nodes {
         let Some(node) = find_node(input, name) else { continue };
-        let built = read_secrets(&node.spec, &options.secrets, &options.manifests)
-            .and_then(|secrets| build_crawl_node(name.clone(), &node.spec, secrets, &readers));
+        let built = read_secrets(&node.spec, &options.secrets, &options.manifests).and_then(|secrets| {
+            build_crawl_node(name.clone(), &node.spec, secrets, &readers, options.http.max_decoded_bytes)
+        });
         match built {
             Ok(node) => {
                 nodes.insert(name.clone(), node);
@@ -286,20 +288,25 @@ fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec
     known.iter().filter(|(name, state)| state.records > 0 && !selected(name)).map(|(name, _)| name.clone()).collect()
 }
 
-/// The annotation that approves held sweeps: `node/number`, or `node/section#number`, separated by blanks or commas.
-pub(super) const APPROVED_DELETIONS_ANNOTATION: &str = "trawler.dev/approved-deletions";
-
+/// The held sweeps that a person approved with an annotation on the Catalog. One that can't be read is named.
 fn approved_deletions(input: &RunInput) -> Vec<(SectionKey, u64)> {
     let annotations = input.catalog.metadata.annotations.as_ref();
-    let Some(text) = annotations.and_then(|annotations| annotations.get(APPROVED_DELETIONS_ANNOTATION)) else {
-        return Vec::new();
-    };
-    text.split([' ', ',', '\n']).filter_map(parse_approval).collect()
+    let text = annotations.and_then(|annotations| annotations.get(APPROVED_DELETIONS_ANNOTATION));
+    let words = text.map(String::as_str).unwrap_or_default().split_whitespace();
+    words
+        .filter_map(|word| {
+            let approval = parse_approval(word);
+            if approval.is_none() {
+                warn!("{word:?} in {APPROVED_DELETIONS_ANNOTATION} is no approval; write NODE#TRAVERSAL");
+            }
+            approval
+        })
+        .collect()
 }
 
 /// `acme#7` or `acme/https://plant.example/dsp#7`.
 fn parse_approval(word: &str) -> Option<(SectionKey, u64)> {
-    let (section, number) = word.trim().rsplit_once('#')?;
+    let (section, number) = word.rsplit_once('#')?;
     let (node, path) = section.split_once('/').unwrap_or((section, ""));
     let key = SectionKey { node: NodeName::from(node), section: SectionPath::from(path) };
     Some((key, number.parse().ok()?))

@@ -8,11 +8,11 @@ use url::Url;
 
 use crate::api::{BudgetPer, CatalogNode, Pacing, TargetType, ThrottlePolicy, ThrottleUnit};
 use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, NodeConfig, OriginProtection, Unit};
-use crate::task::NodeName;
+use crate::task::{NodeName, origin_of};
 
 /// What protects every origin, whatever the policy: at most 8 requests under way; after a 429, 503 or timeout without
-/// `Retry-After` nothing is sent for 2 s, doubling with each such event up to 5 min; a longer `Retry-After` is believed
-/// up to an hour.
+/// `Retry-After` nothing is sent for 2 s, doubling with each such event, and never for more than an hour, whatever the
+/// server asks for.
 pub const ORIGIN_PROTECTION: OriginProtection = OriginProtection {
     max_concurrent: 8,
     initial_backoff: Duration::from_secs(2),
@@ -76,12 +76,7 @@ pub(super) fn groups_of(nodes: &[NodeConfig]) -> BTreeSet<&str> {
 /// `spec.connection`, or the endpoint's origin as `https://host:443`.
 fn connection_of(node: &CatalogNode) -> String {
     node.spec.connection.clone().unwrap_or_else(|| match Url::parse(&node.spec.endpoint) {
-        Ok(url) => format!(
-            "{}://{}:{}",
-            url.scheme(),
-            url.host_str().unwrap_or_default(),
-            url.port_or_known_default().unwrap_or_default()
-        ),
+        Ok(url) => origin_of(&url).to_string(),
         Err(_) => node.spec.endpoint.clone(),
     })
 }
@@ -109,16 +104,8 @@ fn policy_of<'a>(node: &CatalogNode, connection: &str, ordered: &[&'a ThrottlePo
 
 /// A connection may be targeted by its name, or by an origin with or without its port.
 fn same_target(target_type: TargetType, target: &str, name: &str) -> bool {
-    target == name
-        || (target_type == TargetType::Connection
-            && Url::parse(target).is_ok_and(|url| {
-                format!(
-                    "{}://{}:{}",
-                    url.scheme(),
-                    url.host_str().unwrap_or_default(),
-                    url.port_or_known_default().unwrap_or_default()
-                ) == name
-            }))
+    let is_origin = || Url::parse(target).is_ok_and(|url| origin_of(&url).as_str() == name);
+    target == name || (target_type == TargetType::Connection && is_origin())
 }
 
 fn policy_budget(policy: &ThrottlePolicy, node: &NodeName, connection: &str) -> BudgetConfig {

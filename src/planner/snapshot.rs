@@ -44,8 +44,6 @@ pub struct RunSnapshot {
 pub struct NodeObservation {
     /// The last run that included it.
     pub last_crawled_at: Option<Timestamp>,
-    /// Runs in a row without success.
-    pub failures_in_row: u32,
 }
 
 /// A queue, as far as a plan needs it.

@@ -36,7 +36,8 @@ use url::Url;
 pub use crate::finding::{Checkpoint, Forgiven, Limited, Rejected};
 use crate::outcome::Outcome;
 use crate::record::Record;
-use crate::task::{OriginKey, SectionKey, Task};
+pub use crate::task::origin_of;
+use crate::task::{SectionKey, Task};
 
 /// Reads one protocol. See the module's contract.
 pub trait Reader: Send + Sync + std::fmt::Debug {
@@ -72,14 +73,25 @@ pub struct NodeContext {
 /// The settings of the node's protocol, from its `spec`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProtocolSettings {
-    /// Find out which it is.
-    Auto,
+    /// Find out which it is; each protocol's settings, should it be that one.
+    Auto(Box<AutoSettings>),
     /// Dataspace Protocol.
     Dsp(DspSettings),
     /// CKAN's Action API.
     Ckan(CkanSettings),
     /// A DCAT document or feed.
     Dcat(DcatSettings),
+}
+
+/// The settings that a node of an unknown protocol has for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AutoSettings {
+    /// `spec.dsp`.
+    pub dsp: DspSettings,
+    /// `spec.ckan`.
+    pub ckan: CkanSettings,
+    /// `spec.dcat`.
+    pub dcat: DcatSettings,
 }
 
 /// `spec.dsp`.
@@ -97,6 +109,34 @@ pub struct DspSettings {
     pub allow_cross_origin: bool,
     /// The identity that the node's own catalogue must have; `None`: any.
     pub participant_id: Option<String>,
+}
+
+impl Default for DspSettings {
+    /// The defaults of `spec.dsp`.
+    fn default() -> Self {
+        Self {
+            version: None,
+            page_size: None,
+            follow_nested: true,
+            max_depth: 5,
+            allow_cross_origin: false,
+            participant_id: None,
+        }
+    }
+}
+
+impl Default for CkanSettings {
+    /// The defaults of `spec.ckan`.
+    fn default() -> Self {
+        Self { page_size: 100, filter: None }
+    }
+}
+
+impl Default for DcatSettings {
+    /// The defaults of `spec.dcat`.
+    fn default() -> Self {
+        Self { format: None, follow_linked_datasets: true }
+    }
 }
 
 /// A version of the Dataspace Protocol.
@@ -230,7 +270,9 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// The body is not what the protocol says; `start` quotes its first characters, cleaned of control characters.
-    #[error("{url} answered something that is not {expected}: {why}; it starts with {start:?}")]
+    #[error(
+        "{url} answered something that is not {expected}: {why}; it starts with {start:?}; check spec.endpoint and spec.protocol"
+    )]
     NotTheProtocol {
         /// Who answered.
         url: String,
@@ -308,13 +350,6 @@ impl ReadError {
             | Self::BadEndpoint { .. } => Outcome::Terminal,
         }
     }
-}
-
-/// The origin of a URL as tasks carry it.
-pub fn origin_of(url: &Url) -> OriginKey {
-    let host = url.host_str().unwrap_or_default();
-    let port = url.port_or_known_default().unwrap_or_default();
-    OriginKey::from(format!("{}://{host}:{port}", url.scheme()))
 }
 
 /// A URL in the one form that names a section: no user info, query kept, no fragment, no trailing slash.

@@ -29,7 +29,7 @@ impl Readers {
     /// The reader for a node's settings.
     pub fn for_settings(&self, settings: &ProtocolSettings) -> SharedReader {
         match settings {
-            ProtocolSettings::Auto => &self.detect,
+            ProtocolSettings::Auto(_) => &self.detect,
             ProtocolSettings::Dsp(_) => &self.known.dsp,
             ProtocolSettings::Ckan(_) => &self.known.ckan,
             ProtocolSettings::Dcat(_) => &self.known.dcat,

@@ -33,9 +33,6 @@ use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 /// A node's turn in its lane: so many tasks, then the next node.
 pub const TURN_TASKS: u32 = 10;
 
-/// A permit is void this long after it was given; it is not refunded.
-pub const PERMIT_VALID: Duration = Duration::from_millis(250);
-
 /// A claim gives no more tasks than this, whatever was asked.
 pub const MAX_CLAIM_TASKS: usize = 1000;
 

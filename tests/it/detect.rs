@@ -216,7 +216,7 @@ impl Reader for EchoReader {
     }
 
     fn decode(&self, node: &NodeContext, task: &Task, _: &Response) -> Result<Page, ReadError> {
-        assert_ne!(node.settings, ProtocolSettings::Auto);
+        assert!(!matches!(node.settings, ProtocolSettings::Auto(_)));
         let next = Task::new(task.section.clone(), TaskKind::Page, task.origin.clone(), format!("{} page 2", self.0));
         Ok(Page { feedback: vec![Task { page: 1, depth: 3, ..next }], protocol: self.0.into(), ..Page::default() })
     }
@@ -232,7 +232,7 @@ fn reader() -> DetectReader {
 }
 
 fn auto(endpoint: &str) -> NodeContext {
-    NodeContext { settings: ProtocolSettings::Auto, ..node(endpoint) }
+    NodeContext { settings: ProtocolSettings::Auto(Box::default()), ..node(endpoint) }
 }
 
 /// Walks from the root task as a crawler does, one task at a time, until something else than one task comes back.

@@ -139,7 +139,7 @@ fn read_case(path: &Path) -> RunSnapshot {
         remembered: observed
             .last_crawled_at
             .into_iter()
-            .map(|(name, at)| (NodeName::from(name), NodeObservation { last_crawled_at: Some(at), failures_in_row: 0 }))
+            .map(|(name, at)| (NodeName::from(name), NodeObservation { last_crawled_at: Some(at) }))
             .collect::<BTreeMap<_, _>>()
             .into(),
         queue: observed.queue.map(|queue| QueueObservation {

@@ -24,14 +24,7 @@ pub(crate) fn node(endpoint: &str, settings: ProtocolSettings) -> NodeContext {
 
 /// `spec.dsp` with its defaults.
 pub(crate) fn dsp_defaults() -> DspSettings {
-    DspSettings {
-        version: None,
-        page_size: None,
-        follow_nested: true,
-        max_depth: 5,
-        allow_cross_origin: false,
-        participant_id: None,
-    }
+    DspSettings::default()
 }
 
 /// A DSP node with default settings.

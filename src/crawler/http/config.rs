@@ -39,7 +39,7 @@ pub struct HttpConfig {
     /// Unused connections kept for each origin. Default: 4.
     pub max_idle_connections: usize,
     /// Origins that unused connections are kept for; beyond, connections are closed and opened again when needed.
-    /// Default: 256.
+    /// Default: 64.
     pub max_idle_origins: usize,
     /// How long an unused connection is kept. Default: 15 s.
     pub idle_connection_timeout: Duration,

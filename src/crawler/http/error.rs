@@ -124,7 +124,7 @@ pub enum Failure {
         limit: u64,
     },
     /// The body ended early.
-    #[error("broke off in the middle of its answer: {why}")]
+    #[error("broke off in the middle of its answer: {why}; try again later")]
     Truncated {
         /// What is missing.
         why: String,
@@ -235,8 +235,9 @@ impl std::fmt::Display for StatusFailure {
             404 | 410 => f.write_str("; check the endpoint"),
             429 | 503 => match self.retry_after {
                 Some(delay) => write!(f, " and asks to wait {delay:?}"),
-                None => Ok(()),
+                None => f.write_str("; it is overloaded, try again later"),
             },
+            500.. => f.write_str("; the fault is the server's, try again later or tell its operator"),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use url::Url;
 use super::values::endpoint_fault;
 use crate::api::LabelSelector;
 use crate::api::names::{ALLOWED_ORIGINS_ANNOTATION, CA_KEY};
-use crate::local::finding::Finding;
+use crate::local::finding::{Finding, Severity};
 use crate::local::manifests::{Kind, ManifestSet, Manifests, Object};
 use crate::local::secrets::{SecretError, SecretSources};
 use crate::local::suggest::closest;
@@ -25,7 +25,11 @@ pub(super) fn check(manifests: &Manifests, set: &ManifestSet, secrets: &SecretSo
             Kind::Catalog => {
                 if let Some(selector) = selector_of(object) {
                     findings.extend(index.unmatched(object, &selector, None));
+                    let subset =
+                        Subset { object, catalog: object, whole: &selector, at: &["spec", "runTemplate", "spec"] };
+                    findings.extend(subset_findings(&index, &subset));
                 }
+                findings.extend(store_secret_finding(&index, object));
             }
             Kind::CrawlRun => findings.extend(run_findings(&index, object)),
             Kind::ThrottlePolicy | Kind::Secret | Kind::ConfigMap => {}
@@ -156,13 +160,30 @@ fn run_findings(index: &Index<'_>, object: &Object) -> Vec<Finding> {
     let Some((catalog, whole)) = catalog.and_then(|catalog| Some((catalog, selector_of(catalog)?))) else {
         return Vec::new();
     };
+    subset_findings(index, &Subset { object, catalog, whole: &whole, at: &["spec"] })
+}
+
+/// Where a run names or selects some of its Catalog's nodes: in a CrawlRun, or in a Catalog's template.
+struct Subset<'m, 's> {
+    object: &'m Object,
+    catalog: &'m Object,
+    whole: &'s LabelSelector,
+    at: &'static [&'static str],
+}
+
+fn subset_findings(index: &Index<'_>, subset: &Subset<'_, '_>) -> Vec<Finding> {
+    let Subset { object, catalog, whole, at } = subset;
+    let Some(spec) = at.iter().try_fold(&object.root, |node, field| node.get(field)) else { return Vec::new() };
     let mut findings = Vec::new();
-    if let Some(subset) = selector_of(object) {
-        findings.extend(index.unmatched(object, &subset, Some(&whole)));
+    if let Some(selector) = spec.get("catalogNodeSelector").and_then(|node| serde_json::from_value(node.to_json()).ok())
+    {
+        let unmatched = index.unmatched(object, &selector, Some(whole));
+        let field = format!("{}.catalogNodeSelector", at.join("."));
+        findings.extend(unmatched.map(|finding| Finding { field: Some(field), ..finding }));
     }
-    for (position, name) in object.root.get("spec").into_iter().flat_map(|spec| spec.items("catalogNodeNames")) {
+    for (position, name) in spec.items("catalogNodeNames") {
         let Some(name) = name.as_str() else { continue };
-        let field = format!("spec.catalogNodeNames[{position}]");
+        let field = format!("{}.catalogNodeNames[{position}]", at.join("."));
         match index.object(Kind::CatalogNode, name) {
             None => findings.extend(index.absent(object, &field, Kind::CatalogNode, name)),
             Some(node) if whole.matches(&node.labels()) => {}
@@ -173,6 +194,13 @@ fn run_findings(index: &Index<'_>, object: &Object) -> Vec<Finding> {
         }
     }
     findings
+}
+
+fn store_secret_finding(index: &Index<'_>, object: &Object) -> Option<Finding> {
+    let name = object.root.get("spec")?.get("store")?.get("postgres")?.get("secretRef")?.get("name")?.as_str()?;
+    let finding = index.absent(object, "spec.store.postgres.secretRef.name", Kind::Secret, name)?;
+    // It may be in the cluster; a crawl on one machine does not use it.
+    Some(Finding { severity: Severity::Warning, ..finding })
 }
 
 /// The name that a reference in the spec gives.

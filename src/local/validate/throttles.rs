@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use kube::Resource;
+use url::Url;
 
-use crate::api::{TargetType, ThrottlePolicy};
+use crate::api::{TargetType, ThrottlePolicy, ThrottleTarget};
 use crate::local::finding::{Finding, Severity};
 use crate::local::manifests::{Kind, Located, ManifestSet, Manifests};
+use crate::task::origin_of;
 
 pub(super) fn check(manifests: &Manifests, set: &ManifestSet) -> Vec<Finding> {
     let mut policies: Vec<&Located<ThrottlePolicy>> = set.throttle_policies.iter().collect();
@@ -19,7 +21,7 @@ pub(super) fn check(manifests: &Manifests, set: &ManifestSet) -> Vec<Finding> {
         let object = manifests.objects.iter().find(|object| object.kind == Kind::ThrottlePolicy && object.name == name);
         let Some(object) = object else { continue };
         for (position, target) in policy.object.spec.targets.iter().enumerate() {
-            let holder = *holders.entry(target).or_insert(object);
+            let holder = *holders.entry((target.target_type, same_name(target))).or_insert(object);
             if std::ptr::eq(holder, object) {
                 continue;
             }
@@ -34,4 +36,12 @@ pub(super) fn check(manifests: &Manifests, set: &ManifestSet) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The name in the form that decides: an origin is the same with and without its port.
+fn same_name(target: &ThrottleTarget) -> String {
+    match Url::parse(&target.name) {
+        Ok(url) if target.target_type == TargetType::Connection && url.has_host() => origin_of(&url).to_string(),
+        _ => target.name.clone(),
+    }
 }

@@ -14,20 +14,44 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     let Some(spec) = object.root.get("spec") else { return Vec::new() };
     match object.kind {
         Kind::CatalogNode => node(object, spec),
-        Kind::Catalog => spec
-            .items("schedules")
-            .flat_map(|(index, schedule)| {
-                let path = format!("spec.schedules[{index}]");
-                [cron(object, schedule, &path), time_zone(object, schedule, &path)]
-            })
-            .flatten()
+        Kind::Catalog => not_kept_after_grace(object, spec)
+            .into_iter()
+            .chain(
+                spec.items("schedules")
+                    .flat_map(|(index, schedule)| {
+                        let path = format!("spec.schedules[{index}]");
+                        [cron(object, schedule, &path), time_zone(object, schedule, &path)]
+                    })
+                    .flatten(),
+            )
             .collect(),
         Kind::ThrottlePolicy => spec
             .items("allowedHours")
-            .filter_map(|(index, hours)| time_zone(object, hours, &format!("spec.allowedHours[{index}]")))
+            .flat_map(|(index, hours)| {
+                let path = format!("spec.allowedHours[{index}]");
+                [time_zone(object, hours, &path), Some(hours_not_kept(object, &path))]
+            })
+            .flatten()
             .collect(),
         Kind::CrawlRun | Kind::Secret | Kind::ConfigMap => Vec::new(),
     }
+}
+
+/// What this version accepts and does not act upon is said, not passed over.
+fn hours_not_kept(object: &Object, path: &str) -> Finding {
+    let problem = "allowed hours are not kept by this version, so requests are sent at any hour";
+    let finding = object.finding(path, problem.to_owned(), "start the run within the hours");
+    Finding { severity: Severity::Warning, ..finding }
+}
+
+fn not_kept_after_grace(object: &Object, spec: &Node) -> Option<Finding> {
+    let policy = spec.get("deletion")?.get("afterGracePeriod")?.as_str()?;
+    (policy == "Sweep").then(|| {
+        let problem = "nodes that can't be reached keep their records in this version, however long it takes";
+        let finding =
+            object.finding("spec.deletion.afterGracePeriod", problem.to_owned(), "leave the node out of the Catalog");
+        Finding { severity: Severity::Warning, ..finding }
+    })
 }
 
 fn node(object: &Object, spec: &Node) -> Vec<Finding> {
@@ -37,7 +61,7 @@ fn node(object: &Object, spec: &Node) -> Vec<Finding> {
     }
     let protocol = spec.get("protocol").and_then(Node::as_str);
     if let Some(protocol) = protocol.filter(|protocol| NOT_READ_YET.contains(protocol)) {
-        let problem = format!("{protocol} is not read by this version, so the node will fail");
+        let problem = format!("{protocol} is not read by this version, so the node is left out");
         let finding = object.finding("spec.protocol", problem, "set suspend: true until it is");
         findings.push(Finding { severity: Severity::Warning, ..finding });
     }

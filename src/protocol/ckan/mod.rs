@@ -136,6 +136,6 @@ fn rejected(position: usize, why: String) -> Rejected {
 fn settings(node: &NodeContext) -> CkanSettings {
     match &node.settings {
         ProtocolSettings::Ckan(settings) => settings.clone(),
-        _ => CkanSettings { page_size: 100, filter: None },
+        _ => CkanSettings::default(),
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use self::probe::{Detected, Probe, Protocol, Verdict, judge, probes};
-use super::{NodeContext, Page, ReadError, Reader, Request, Response, SharedReader, origin_of};
+use super::{NodeContext, Page, ProtocolSettings, ReadError, Reader, Request, Response, SharedReader, origin_of};
 use crate::task::{MAX_CURSOR_BYTES, SectionKey, Task, TaskKind};
 
 /// The reader of each protocol that can be found.
@@ -162,7 +162,13 @@ fn shown(url: &Url) -> String {
 
 /// The node as the reader of its protocol knows it.
 fn node_of(node: &NodeContext, protocol: Protocol, endpoint: Url) -> NodeContext {
-    NodeContext { endpoint, settings: protocol.default_settings(), ..node.clone() }
+    let settings = match (&node.settings, protocol) {
+        (ProtocolSettings::Auto(auto), Protocol::Dsp) => ProtocolSettings::Dsp(auto.dsp.clone()),
+        (ProtocolSettings::Auto(auto), Protocol::Ckan) => ProtocolSettings::Ckan(auto.ckan.clone()),
+        (ProtocolSettings::Auto(auto), Protocol::Dcat) => ProtocolSettings::Dcat(auto.dcat.clone()),
+        (known, _) => known.clone(),
+    };
+    NodeContext { endpoint, settings, ..node.clone() }
 }
 
 /// The same task for another cursor.

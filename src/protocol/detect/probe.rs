@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::protocol::{CkanSettings, DcatSettings, DspSettings, ProtocolSettings, ReadError, Request, Response, dcat};
+use crate::protocol::{ReadError, Request, Response, dcat};
 
 /// A protocol that can be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,24 +29,6 @@ pub struct Detected {
     pub endpoint: Url,
     /// What told, as a sentence for a person.
     pub evidence: String,
-}
-
-impl Protocol {
-    /// Settings that fit a server of which nothing more is known.
-    pub fn default_settings(self) -> ProtocolSettings {
-        match self {
-            Self::Dsp => ProtocolSettings::Dsp(DspSettings {
-                version: None,
-                page_size: None,
-                follow_nested: true,
-                max_depth: 5,
-                allow_cross_origin: false,
-                participant_id: None,
-            }),
-            Self::Ckan => ProtocolSettings::Ckan(CkanSettings { page_size: 100, filter: None }),
-            Self::Dcat => ProtocolSettings::Dcat(DcatSettings { format: None, follow_linked_datasets: true }),
-        }
-    }
 }
 
 /// A question.

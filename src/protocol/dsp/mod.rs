@@ -78,13 +78,6 @@ impl Reader for DspReader {
 fn settings(node: &NodeContext) -> DspSettings {
     match &node.settings {
         ProtocolSettings::Dsp(settings) => settings.clone(),
-        _ => DspSettings {
-            version: None,
-            page_size: None,
-            follow_nested: true,
-            max_depth: 5,
-            allow_cross_origin: false,
-            participant_id: None,
-        },
+        _ => DspSettings::default(),
     }
 }
