@@ -89,7 +89,7 @@ pub(super) fn main(args: DemoArgs, log: &LogOptions) -> u8 {
             interrupt: CancellationToken::new(),
             clock: SystemClock::shared(),
         };
-        interrupt_on_ctrl_c(&options.interrupt);
+        interrupt_on_ctrl_c(&options.interrupt, options.display.log_writer());
         let code = finish(local::run(input, options).await, &args.dir, args.output);
         if code == exit::OK && args.output == OutputFormat::Text {
             print(format_args!(

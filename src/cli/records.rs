@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::common::{block_on, fail, print, terminal_width};
+use super::common::{block_on, complain, fail, print, terminal_width};
 use super::exit;
 use crate::local::export::{Format, export};
 use crate::local::records::{Output, changes, find, list};
 use crate::local::{Report, read_report};
-use crate::store::RecordFilter;
 use crate::store::files::FileStore;
+use crate::store::{RecordFilter, Store as _};
 use crate::task::{CatalogName, NodeName, SectionPath};
 
 /// Look at the records of a local result: list them, show one, export them, list what changed.
@@ -161,8 +161,10 @@ pub(super) fn main(args: RecordsArgs) -> u8 {
 async fn ls(args: LsArgs) -> Result<(), u8> {
     let opened = args.result.open()?;
     let filter = args.filter.filter(opened.last.as_ref());
+    check_node(&opened, filter.node.as_ref()).await?;
     let rows = list(&opened.store, &opened.catalog, &filter, args.limit).await.map_err(failed)?;
     print(rows.render(args.output, terminal_width()));
+    warn_of_more(rows.has_more, args.limit, args.output);
     Ok(())
 }
 
@@ -188,7 +190,26 @@ async fn list_changes(args: ChangesArgs) -> Result<(), u8> {
     let opened = args.result.open()?;
     let found = changes(&opened.store, &opened.catalog, args.after, args.limit).await.map_err(failed)?;
     print(found.render(args.output, terminal_width()));
+    warn_of_more(found.has_more, args.limit, args.output);
     Ok(())
+}
+
+/// A name that is no node of the Catalog would be answered with nothing, as if there were nothing.
+async fn check_node(opened: &Opened, node: Option<&NodeName>) -> Result<(), u8> {
+    let Some(node) = node else { return Ok(()) };
+    let known = opened.store.nodes(&opened.catalog).await.map_err(failed)?;
+    if known.contains_key(node) {
+        return Ok(());
+    }
+    let names: Vec<&str> = known.keys().map(NodeName::as_str).take(20).collect();
+    Err(fail(format_args!("Catalog {} has no node {node}; it has {}", opened.catalog, names.join(", ")), exit::USAGE))
+}
+
+/// A program that reads the rows must not take a part for the whole.
+fn warn_of_more(has_more: bool, limit: usize, output: Output) {
+    if has_more && output != Output::Text {
+        complain(format_args!("there are more than {limit}; raise --limit"));
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> u8 {

@@ -1,5 +1,6 @@
 //! `trawler run`.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -14,7 +15,7 @@ use crate::local::finding::Finding;
 use crate::local::manifests::{Input, load};
 use crate::local::secrets::SecretSources;
 use crate::local::validate::{Accepted, accept};
-use crate::local::{self, RunEnd, RunOptions, RunOutcome, choose_run};
+use crate::local::{self, LogWriter, RunEnd, RunOptions, RunOutcome, choose_run};
 
 /// Crawl what the manifests ask for, and say what changed since the last time.
 ///
@@ -57,8 +58,8 @@ Examples:
 
 Exit codes:
   0    complete
-  1    failed: too many nodes failed, the deadline passed, or the result could not be written
-  2    the arguments or the manifests are wrong
+  1    failed: too many nodes failed, the deadline passed, or writing went wrong on the way
+  2    the arguments or the manifests are wrong, or the directory can't be used
   3    finished, but some nodes failed or are partial
   130  interrupted; the same command goes on with it";
 
@@ -111,7 +112,7 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
     };
     block_on(async move {
         let dir = options.dir.clone();
-        interrupt_on_ctrl_c(&options.interrupt);
+        interrupt_on_ctrl_c(&options.interrupt, options.display.log_writer());
         finish(local::run(input, options).await, &dir, args.output)
     })
 }
@@ -120,11 +121,15 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
 pub(super) fn finish(end: Result<RunEnd, local::LocalError>, dir: &std::path::Path, output: OutputFormat) -> u8 {
     match end {
         Err(error) => fail(&error, if error.is_usage() { exit::USAGE } else { exit::FAILED }),
-        Ok(RunEnd::Interrupted) => fail(
+        Ok(RunEnd::Interrupted { can_be_resumed: false }) => {
+            fail("interrupted; nothing was written", exit::INTERRUPTED)
+        }
+        Ok(RunEnd::Interrupted { can_be_resumed: true }) => fail(
             format_args!("interrupted; run the same command again to go on, or with --restart to begin anew"),
             exit::INTERRUPTED,
         ),
         Ok(RunEnd::Finished { report, records }) => {
+            summary::messages(&report).iter().for_each(complain);
             match output {
                 OutputFormat::Text => print(summary::text(&report, records.as_deref(), dir)),
                 OutputFormat::Json => match serde_json::to_string_pretty(&report) {
@@ -165,13 +170,14 @@ pub(super) fn secret_sources(options: &SecretOptions) -> SecretSources {
 }
 
 /// The first Ctrl-C (or SIGTERM) asks for an orderly end, the second ends at once.
-pub(super) fn interrupt_on_ctrl_c(interrupt: &CancellationToken) {
+pub(super) fn interrupt_on_ctrl_c(interrupt: &CancellationToken, mut screen: LogWriter) {
     let interrupt = interrupt.clone();
     tokio::spawn(async move {
         wait_for_signal().await;
-        complain("finishing what is under way; press Ctrl-C again to stop at once (nothing that was stored is lost)");
+        writeln!(screen, "trawler: finishing what is under way; Ctrl-C again stops at once").unwrap_or_default();
         interrupt.cancel();
         wait_for_signal().await;
+        writeln!(screen, "trawler: stopped; run the same command again to go on").unwrap_or_default();
         stop_at_once();
     });
 }

@@ -25,11 +25,6 @@ pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> Strin
     if left_out > 0 {
         writeln!(text, "… and {left_out} more nodes; all are in {REPORT_FILE}").unwrap_or_default();
     }
-    for node in rows {
-        if let Some(message) = &node.message {
-            writeln!(text, "{}: {}", node.name, shown(message, 400)).unwrap_or_default();
-        }
-    }
     let totals = &report.totals;
     let would = if report.dry_run { "would be " } else { "" };
     write!(
@@ -57,6 +52,17 @@ pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> Strin
         None => text.push_str("Nothing was written (dry run)\n"),
     }
     text
+}
+
+/// A sentence for each node that needs one, failed ones first; at most as many as the table has rows.
+pub(super) fn messages(report: &Report) -> Vec<String> {
+    let mut nodes: Vec<&NodeReport> = report.nodes.iter().filter(|node| node.message.is_some()).collect();
+    nodes.sort_by_key(|node| node.state != NodeResult::Failed);
+    nodes.truncate(MAX_ROWS);
+    nodes
+        .into_iter()
+        .map(|node| format!("{}: {}", node.name, shown(node.message.as_deref().unwrap_or_default(), 600)))
+        .collect()
 }
 
 fn headline(outcome: RunOutcome) -> &'static str {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
-use tracing::{debug, warn};
+use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
 use super::effects::{SoFar, page_effects};
@@ -257,6 +257,8 @@ impl TaskRun<'_> {
         let (sentence, outcome) = match error {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
+            // An answer that makes no sense may have been broken on its way, but hardly twice.
+            TaskError::Read(error) if attempt >= 1 => (error.to_string(), Outcome::Terminal),
             TaskError::Read(error) => (error.to_string(), error.outcome()),
             TaskError::Fetch(FetchError { failure: Failure::Gate(_), .. }) => {
                 return Ok(Done::without_effect(SettleResult::Released));
@@ -279,7 +281,7 @@ impl TaskRun<'_> {
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
             }
             Verdict::GiveUp => {
-                warn!(node = %section.node, section = %section.section, task = %self.task.id, attempt, "task given up: {sentence}");
+                info!(node = %section.node, section = %section.section, task = %self.task.id, attempt, "task given up: {sentence}");
                 self.count(super::progress::NodeProgress::add_failure);
                 self.give_up(&sentence).await?;
                 Ok(Done::without_effect(SettleResult::Dead { why: sentence }))

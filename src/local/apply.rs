@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::LocalError;
 use crate::crawler::{CrawlContext, CrawlEnd, Crawler, CrawlerError};
@@ -96,7 +96,7 @@ impl Crew {
             match node.reader.root_task(&node.context) {
                 Ok(task) => tasks.push(task),
                 Err(error) => {
-                    warn!(node = %name, "node can't be started: {error}");
+                    info!(node = %name, "node can't be started: {error}");
                     self.problems.insert(name.clone(), error.to_string());
                 }
             }

@@ -101,7 +101,10 @@ impl Display {
                     }
                 }
                 let style = ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-                drawn.summary = Some(self.screen.add(ProgressBar::no_length().with_style(style)));
+                let summary = self.screen.add(ProgressBar::no_length().with_style(style));
+                // Redrawn by itself: a change that comes right after another one is not drawn.
+                summary.enable_steady_tick(Duration::from_millis(100));
+                drawn.summary = Some(summary);
             }
         }
     }
@@ -143,10 +146,12 @@ impl Display {
 }
 
 fn draw_node(bar: &ProgressBar, counts: &NodeCounts, waits: Option<String>) {
-    if counts.total > 0 && bar.length().is_none() {
+    if (counts.total > 0 || counts.is_finished()) && bar.length().is_none() {
         bar.set_style(bar_style());
     }
-    if counts.total > 0 {
+    if counts.is_finished() {
+        bar.set_length(counts.records.max(1));
+    } else if counts.total > 0 {
         bar.set_length(counts.total.max(counts.records));
     }
     bar.set_position(counts.records);
@@ -198,7 +203,8 @@ fn summary_line(
 }
 
 fn spinner_style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix:24} {spinner}{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner())
+    ProgressStyle::with_template("{prefix:24} {spinner}                      {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 fn bar_style() -> ProgressStyle {

@@ -22,7 +22,7 @@ mod waiting;
 use thiserror::Error;
 
 pub use choose::choose_run;
-pub use display::{Display, DisplayMode};
+pub use display::{Display, DisplayMode, LogWriter};
 pub use observe::{RunInput, plan_from};
 pub use report::{NodeReport, NodeResult, Report, RunOutcome, Totals};
 pub use run::{REPORT_FILE, RunEnd, RunOptions, read_report, run};
@@ -57,6 +57,12 @@ pub enum LocalError {
     /// The result could not be written.
     #[error(transparent)]
     Export(#[from] export::ExportError),
+    /// The output directory holds a file that no run wrote.
+    #[error("{path} is there and no run of trawler wrote it; move it away, or choose another directory with -d")]
+    ForeignFile {
+        /// The file.
+        path: String,
+    },
     /// The report of an earlier run can't be read.
     #[error("can't read {path}: {source}; choose another directory with -d, or remove the file")]
     ReadReport {
@@ -71,7 +77,7 @@ impl LocalError {
     /// Whether the person who runs the command must change something before it can work: exit code 2.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Output(_) | Self::UnreadableInput { .. } | Self::ReadReport { .. } => true,
+            Self::Output(_) | Self::ForeignFile { .. } | Self::UnreadableInput { .. } | Self::ReadReport { .. } => true,
             Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) => false,
         }
     }

@@ -26,7 +26,7 @@ use crate::planner::{ExecutionPlan, Step, Verdict, describe_default_budget, plan
 use crate::protocol::registry::Readers;
 use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
-use crate::store::files::FileStore;
+use crate::store::files::{FileStore, STATE_DIR};
 use crate::store::{DeletionGuard, Mode, NodeState, RunStart, RunState, SharedStore};
 use crate::task::{NodeName, SectionKey, SectionPath};
 
@@ -71,12 +71,16 @@ pub enum RunEnd {
         /// The file with the records; none for a dry run.
         records: Option<PathBuf>,
     },
-    /// It was interrupted, and can be resumed.
-    Interrupted,
+    /// It was interrupted.
+    Interrupted {
+        /// The next run goes on with it.
+        can_be_resumed: bool,
+    },
 }
 
 /// Does a run, or goes on with the unfinished one.
 pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
+    refuse_foreign_files(&options)?;
     let store: SharedStore = if options.dry_run {
         Arc::new(FileStore::open_dry_run(&options.dir).map_err(LocalError::Output)?)
     } else {
@@ -90,7 +94,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         Live { now: options.clock.now(), queue: None, running_tokens: BTreeSet::new(), interrupted: false };
     let mut plan = plan_run(&build_snapshot(&input, &state, &remembered, first_look));
     for skipped in &plan.skipped {
-        warn!(node = %skipped.node, "node left out: {}", skipped.reason);
+        info!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
     let (nodes, problems) = build_nodes(&input, &plan, &options);
     let http = HttpClient::new(options.http.clone(), options.clock.clone())
@@ -98,7 +102,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
     options.display.begin(&input, &state, &context.progress, resumed);
     for (node, problem) in &problems {
-        warn!(node = %node, "node can't be crawled: {problem}");
+        info!(node = %node, "node can't be crawled: {problem}");
     }
     let mut crew = Crew::new(context.clone(), state.clone(), resumed, problems);
     let crawled = plan.nodes.clone();
@@ -130,7 +134,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     options.display.end();
     if verdict == Verdict::Interrupted {
         info!(run = %state.run, "interrupted");
-        return Ok(RunEnd::Interrupted);
+        return Ok(RunEnd::Interrupted { can_be_resumed: !options.dry_run });
     }
     let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
     crew.close_books(&crawled, &removed, verdict).await?;
@@ -166,7 +170,11 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         // which has nothing left to fetch.
         let path = options.dir.join(options.format.file_name());
         if !is_published(&report, &path, &options)? {
+            let had_result = read_report(&options.dir)?.is_some();
             export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
+            if had_result {
+                export::remove_other_formats(&options.dir, options.format);
+            }
         }
         export::publish_text(&options.dir, REPORT_FILE, &format!("{report_json}\n"))?;
         store.finish_run(&state.run, &report_json).await?;
@@ -174,6 +182,18 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         Some(path)
     };
     Ok(RunEnd::Finished { report: Box::new(report), records: published })
+}
+
+/// A directory that no run has written to yet may hold files of other people under the names that are to be written.
+fn refuse_foreign_files(options: &RunOptions) -> Result<(), LocalError> {
+    let taken = [options.format.file_name(), REPORT_FILE.to_owned()]
+        .into_iter()
+        .map(|name| options.dir.join(name))
+        .find(|path| path.exists() && !options.dir.join(STATE_DIR).exists());
+    match taken {
+        Some(path) if !options.dry_run => Err(LocalError::ForeignFile { path: path.display().to_string() }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the file with the records is the one that would be written: the run before wrote it, and nothing has changed

@@ -36,7 +36,7 @@ async fn json_log_lines_carry_run_node_and_task_and_no_secret() {
     let given_up = given_up.unwrap_or_else(|| panic!("no task was given up in {}", ended.stderr));
     assert_eq!(
         (given_up["level"].as_str(), given_up["node"].as_str(), given_up["attempt"].as_u64()),
-        (Some("WARN"), Some("portal"), Some(1))
+        (Some("INFO"), Some("portal"), Some(1))
     );
     assert_eq!(given_up["task"].as_str().map(str::len), Some(32), "{given_up}");
     assert_eq!(given_up["span"]["run"].as_str(), Some("test-1"), "{given_up}");

@@ -19,8 +19,8 @@ use clap::ValueEnum;
 use thiserror::Error;
 
 pub(super) use self::csv::in_one_language;
-pub(super) use self::publish::publish_text;
 pub use self::publish::{Published, publish};
+pub(super) use self::publish::{publish_text, remove_other_formats};
 use super::text::shown;
 use crate::record::Record;
 use crate::store::{RecordFilter, Store, StoreError, StoredRecord};

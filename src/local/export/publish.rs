@@ -24,7 +24,7 @@ pub struct Published {
 
 /// Writes all records to `dir/records.<ext>` in one step: a reader sees the old file or the new one, also after a crash.
 ///
-/// Files of the other formats are removed: they would be of another run. The caller holds the store of `dir` locked: what an earlier, killed process left half-written is removed.
+/// The caller holds the store of `dir` locked: what an earlier, killed process left half-written is removed.
 pub async fn publish(
     store: &dyn Store,
     catalog: &CatalogName,
@@ -40,7 +40,6 @@ pub async fn publish(
         },
     )?;
     finish(file, dir, &path)?;
-    remove_other_formats(dir, format);
     Ok(Published { path, summary })
 }
 
@@ -66,7 +65,7 @@ fn finish(file: NamedTempFile, dir: &Path, path: &Path) -> Result<(), ExportErro
 }
 
 /// The records of an earlier run in another format would pass for this run's.
-fn remove_other_formats(dir: &Path, format: Format) {
+pub(in crate::local) fn remove_other_formats(dir: &Path, format: Format) {
     for other in Format::value_variants().iter().filter(|other| **other != format) {
         drop(std::fs::remove_file(dir.join(other.file_name())));
     }

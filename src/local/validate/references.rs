@@ -7,7 +7,7 @@ use url::Url;
 use super::values::endpoint_fault;
 use crate::api::LabelSelector;
 use crate::api::names::{ALLOWED_ORIGINS_ANNOTATION, CA_KEY};
-use crate::local::finding::{Finding, Severity};
+use crate::local::finding::{Finding, Severity, has_errors};
 use crate::local::manifests::{Kind, ManifestSet, Manifests, Object};
 use crate::local::secrets::{SecretError, SecretSources};
 use crate::local::suggest::closest;
@@ -23,7 +23,8 @@ pub(super) fn check(manifests: &Manifests, set: &ManifestSet, secrets: &SecretSo
                 findings.extend(ca_finding(&index, object, set));
             }
             Kind::Catalog => {
-                if let Some(selector) = selector_of(object) {
+                // What could not be read may be the very node that is missing.
+                if let Some(selector) = selector_of(object).filter(|_| !has_errors(&manifests.faults)) {
                     findings.extend(index.unmatched(object, &selector, None));
                     let subset =
                         Subset { object, catalog: object, whole: &selector, at: &["spec", "runTemplate", "spec"] };

@@ -15,6 +15,7 @@ mod compact;
 mod errors;
 mod index;
 mod open;
+
 mod segments;
 mod writer;
 
@@ -27,6 +28,7 @@ use async_trait::async_trait;
 use tempfile::TempDir;
 
 use self::index::{Index, ReadTables};
+pub use self::open::STATE_DIR;
 use self::segments::Segments;
 use self::writer::{WriteTables, Writer};
 use super::engine::read::{self, Found};

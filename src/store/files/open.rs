@@ -19,6 +19,9 @@ use super::{FileStore, Shared, errors};
 /// The version of the layout. A newer one is refused, an older one is read.
 const SCHEMA: u32 = 1;
 
+/// Where the state lies in a directory of results.
+pub const STATE_DIR: &str = ".trawler";
+
 impl FileStore {
     /// Opens the state in `dir/.trawler`, and makes it if there is none. Fails at once while another process has it.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
@@ -106,7 +109,7 @@ struct Paths {
 
 impl Paths {
     fn of(dir: &Path) -> Self {
-        let state = dir.join(".trawler");
+        let state = dir.join(STATE_DIR);
         Self {
             lock: state.join("lock"),
             schema: state.join("schema"),
