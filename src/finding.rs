@@ -98,3 +98,22 @@ pub enum Limited {
     /// A page link led away from the node's origin and was not followed.
     ForeignPageLink,
 }
+
+/// A character as it may be shown: blanks for what breaks lines, U+FFFD for what acts on a terminal or turns text around.
+pub fn harmless(c: char) -> char {
+    match c {
+        '\t' | '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => ' ',
+        // Direction marks, embeddings, overrides and isolates; invisible separators and operators; annotations; tags.
+        '\u{61C}'
+        | '\u{200B}'
+        | '\u{200E}'
+        | '\u{200F}'
+        | '\u{202A}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}'
+        | '\u{FEFF}'
+        | '\u{FFF9}'..='\u{FFFB}'
+        | '\u{E0000}'..='\u{E007F}' => char::REPLACEMENT_CHARACTER,
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}

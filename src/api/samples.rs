@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use kube::Resource;
 
 use super::{
-    AdaptiveSpec, AllowedHours, Amount, BudgetPer, Catalog, CatalogNode, CatalogNodeSpec, CatalogSpec, CkanSpec,
-    ConcurrencyPolicy, CrawlRun, CrawlRunSpec, DcatFormat, DcatSpec, DeletionSpec, DspSpec, DspVersionChoice,
-    HistorySpec, KubeDuration, LabelSelector, NestedSpec, ObjectRef, Pacing, Protocol, RunMode, RunSettings,
-    RunTemplate, Schedule, StoreSpec, TargetType, ThrottleLimit, ThrottlePolicy, ThrottlePolicySpec, ThrottleTarget,
-    ThrottleUnit, Weekday,
+    AdaptiveSpec, Amount, BudgetPer, Catalog, CatalogNode, CatalogNodeSpec, CatalogSpec, CkanSpec, ConcurrencyPolicy,
+    CrawlRun, CrawlRunSpec, DcatFormat, DcatSpec, DeletionSpec, DspSpec, DspVersionChoice, HistorySpec, KubeDuration,
+    LabelSelector, NestedSpec, ObjectRef, Pacing, Protocol, RunMode, RunSettings, RunTemplate, Schedule, StoreSpec,
+    TargetType, ThrottleLimit, ThrottlePolicy, ThrottlePolicySpec, ThrottleTarget, ThrottleUnit,
 };
 
 /// The label that the sample Catalog selects by.
@@ -87,7 +86,7 @@ pub fn dcat_node() -> CatalogNode {
     )
 }
 
-/// A policy that is gentle at all times, and quiet during office hours.
+/// A policy that is gentle at all times.
 pub fn throttle_policy() -> ThrottlePolicy {
     let limit = |unit, amount, period, pacing| ThrottleLimit { unit, amount: Amount::new(amount), period, pacing };
     let mut policy = ThrottlePolicy::new(
@@ -101,12 +100,7 @@ pub fn throttle_policy() -> ThrottlePolicy {
             max_concurrent: Some(2),
             adaptive: AdaptiveSpec::default(),
             budget_per: BudgetPer::Connection,
-            allowed_hours: vec![AllowedHours {
-                days: vec![Weekday::Mon, Weekday::Tue, Weekday::Wed, Weekday::Thu, Weekday::Fri],
-                start: "18:00".to_owned(),
-                end: "06:00".to_owned(),
-                time_zone: "Europe/Berlin".to_owned(),
-            }],
+            allowed_hours: Vec::new(),
             targets: vec![ThrottleTarget { target_type: TargetType::Connection, name: "acme-gateway".to_owned() }],
         },
     );

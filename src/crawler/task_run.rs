@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,12 +16,12 @@ use super::progress::Stage;
 use super::settle::Verdict;
 use super::worker::CrawlerError;
 use crate::clock::Stopwatch;
-use crate::finding::{Checkpoint, Limited, Validators};
+use crate::finding::{Checkpoint, Limited, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
 use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
-use crate::task::{OriginKey, SectionKey, Task, TaskKind};
+use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
 const LARGE_BODY_BYTES: usize = 1024 * 1024;
@@ -31,7 +31,11 @@ const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
 /// The traversals that this crawler has opened.
 #[derive(Debug, Default)]
-pub(super) struct Traversals(Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>);
+pub(super) struct Traversals {
+    sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
+    /// Requests of tries that failed, of tasks that will be tried again: they count as the task's when it is settled.
+    spent: Mutex<HashMap<TaskId, u64>>,
+}
 
 /// A section as this crawler works on it.
 #[derive(Debug)]
@@ -242,9 +246,16 @@ impl TaskRun<'_> {
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
+    fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
+        self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Makes effects durable; the section's last ones close its traversal in the same step.
     async fn store(&self, open: &OpenSection, mut effects: TaskEffects) -> Result<Committed, StoreError> {
         effects.close_when_drained = Some(self.context.close_request(None));
+        if effects.task == self.task.id {
+            effects.requests += self.spent().remove(&self.task.id).unwrap_or(0);
+        }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
             self.count(super::progress::NodeProgress::close_section);
@@ -254,6 +265,7 @@ impl TaskRun<'_> {
 
     /// A task failed: tells the origin's gate if the server pushed back, and decides what becomes of the task.
     async fn fail(&self, error: TaskError, attempt: u32) -> Result<Done, CrawlerError> {
+        let mut requests = 0;
         let (sentence, outcome) = match error {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
@@ -264,7 +276,8 @@ impl TaskRun<'_> {
                 return Ok(Done::without_effect(SettleResult::Released));
             }
             TaskError::Fetch(mut error) => {
-                self.count(|progress| progress.add_answer(u64::from(error.spent.requests), 0));
+                requests = u64::from(error.spent.requests);
+                self.count(|progress| progress.add_answer(requests, 0));
                 if let Some(pushback) = pushback_of(&error) {
                     self.context.queue.pushback(self.holder, &error.origin, pushback).await?;
                 }
@@ -272,10 +285,12 @@ impl TaskRun<'_> {
                 (error.to_string(), error.outcome())
             }
         };
+        let sentence = self.fit_to_show(&sentence);
         let section = &self.task.section;
         self.count(|progress| progress.set_problem(&sentence));
         match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
             Verdict::Retry(delay) => {
+                *self.spent().entry(self.task.id).or_default() += requests;
                 debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
                     delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
@@ -283,14 +298,14 @@ impl TaskRun<'_> {
             Verdict::GiveUp => {
                 info!(node = %section.node, section = %section.section, task = %self.task.id, attempt, "task given up: {sentence}");
                 self.count(super::progress::NodeProgress::add_failure);
-                self.give_up(&sentence).await?;
+                self.give_up(&sentence, requests).await?;
                 Ok(Done::without_effect(SettleResult::Dead { why: sentence }))
             }
         }
     }
 
     /// Records the failure in the store: the traversal is partial.
-    async fn give_up(&self, why: &str) -> Result<(), CrawlerError> {
+    async fn give_up(&self, why: &str, requests: u64) -> Result<(), CrawlerError> {
         let work = match self.open_section().await {
             Ok(work) => work,
             Err(TaskError::Fatal(error)) => return Err(error),
@@ -300,11 +315,19 @@ impl TaskRun<'_> {
             let effects = TaskEffects {
                 task: self.task.id,
                 result: TaskResult::Failed { why: why.to_owned() },
+                requests,
                 ..TaskEffects::default()
             };
             self.store(open, effects).await?;
         }
         Ok(())
+    }
+
+    /// A sentence that quotes a server: without the credential that it may have echoed, and without characters that act.
+    fn fit_to_show(&self, sentence: &str) -> String {
+        let credential = self.node().ok().and_then(|node| node.access.credential.clone());
+        let sentence = credential.map_or_else(|| sentence.to_owned(), |credential| credential.redact(sentence));
+        sentence.chars().map(harmless).collect()
     }
 
     /// The server's own words, if its answer is in the protocol's format.
@@ -323,7 +346,7 @@ impl TaskRun<'_> {
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
         let cell = {
-            let mut opened = self.traversals.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut opened = self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
             opened.entry(self.task.section.clone()).or_default().clone()
         };
         cell.get_or_try_init(|| self.open_traversal()).await?;

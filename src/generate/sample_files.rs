@@ -20,7 +20,7 @@ pub fn samples() -> Output {
         sample("catalognode-ckan", "A CKAN portal, of which one organisation is taken.", &samples::ckan_node()),
         sample("catalognode-dcat", "A DCAT document in Turtle.", &samples::dcat_node()),
         sample("crawlrun", "A run on demand over two of the nodes.", &samples::crawl_run()),
-        sample("throttlepolicy", "Gentle at all times, and quiet during office hours.", &samples::throttle_policy()),
+        sample("throttlepolicy", "Gentle at all times.", &samples::throttle_policy()),
         file("secret", "The token of the connector: replace it.", &json!(secret())),
     ];
     Output { target: "samples", directory: "manifests/samples", files }

@@ -3,8 +3,9 @@
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use unicode_width::UnicodeWidthChar;
 
+use crate::finding::harmless;
+
 /// Stands for a character that must not reach a terminal.
-const REPLACEMENT: char = '\u{FFFD}';
 /// Stands for the rest of a text that was cut.
 const ELLIPSIS: char = '…';
 /// How many characters without width may follow each other: enough for any script, too few to flood a terminal.
@@ -99,24 +100,6 @@ fn narrow<const N: usize>(widths: &mut [usize; N], available: usize) {
             *width -= taken;
             excess -= taken;
         }
-    }
-}
-
-fn harmless(c: char) -> char {
-    match c {
-        '\t' | '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => ' ',
-        // Direction marks, embeddings, overrides and isolates; invisible separators and operators; annotations; tags.
-        '\u{61C}'
-        | '\u{200B}'
-        | '\u{200E}'
-        | '\u{200F}'
-        | '\u{202A}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}'
-        | '\u{FEFF}'
-        | '\u{FFF9}'..='\u{FFFB}'
-        | '\u{E0000}'..='\u{E007F}' => REPLACEMENT,
-        c if c.is_control() => REPLACEMENT,
-        c => c,
     }
 }
 

@@ -220,6 +220,12 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
     if tally.dropped > 0 || closing.pending > 0 {
         return Some(format!("{} requests were not made", tally.dropped + closing.pending));
     }
+    if closing.mode == Mode::Full && tally.unreadable > 0 && closing.census.unseen > 0 {
+        return Some(format!(
+            "{} entries could not be read and may be among the {} records that were not seen",
+            tally.unreadable, closing.census.unseen
+        ));
+    }
     match tally.total {
         Some(total) if closing.mode == Mode::Full && !tally.not_modified && given < total => {
             Some(format!("the pages gave {given} of the {total} records that the server says it has"))

@@ -51,6 +51,11 @@ fn of_tls(error: &rustls::Error) -> Failure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "its certificate is for another name; check the endpoint".to_owned()
             }
+            CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+                "its certificate is one of an authority (CA:TRUE), which no server may present; its operator must make one \
+                 without CA:TRUE, and caRef then names the authority"
+                    .to_owned()
+            }
             other => format!("its certificate is not valid ({other}); its operator must replace it"),
         },
         rustls::Error::AlertReceived(

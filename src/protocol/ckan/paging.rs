@@ -57,7 +57,13 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
     // Rows before this page went away, so those after them moved up: as many may have slipped past its start.
     let reads_again = gone > 0 && gone <= seen.asked;
     let start = if reads_again { at.start.saturating_sub(gone) } else { after };
-    let is_end = !reads_again && (seen.got == 0 || seen.count.is_some_and(|count| start >= count));
+    // A total below what has come already is no total: only an empty page is the end then.
+    let is_contradicted = seen.got > 0 && seen.count.is_some_and(|count| after > count);
+    if is_contradicted {
+        forgive(&mut page.forgiven, Forgiven::TotalMismatch);
+    }
+    let is_counted = seen.count.is_some_and(|count| start >= count) && !is_contradicted;
+    let is_end = !reads_again && (seen.got == 0 || is_counted);
     if is_end {
         if seen.count.is_some_and(|count| after < count) {
             forgive(&mut page.forgiven, Forgiven::TotalMismatch);

@@ -22,6 +22,19 @@ const SCHEMA: u32 = 1;
 /// Where the state lies in a directory of results.
 pub const STATE_DIR: &str = ".trawler";
 
+/// Records without their index are a loss, not a fresh start: what was deleted and changed would be forgotten.
+fn refuse_lost_index(paths: &Paths) -> Result<(), StoreError> {
+    let is_missing = std::fs::metadata(&paths.index).map_or(true, |index| index.len() == 0);
+    let has_segments = std::fs::read_dir(&paths.segments).is_ok_and(|mut segments| {
+        segments.any(|segment| segment.is_ok_and(|segment| segment.metadata().is_ok_and(|data| data.len() > 0)))
+    });
+    if is_missing && has_segments {
+        let why = "its index is missing or empty, though records are there".to_owned();
+        return Err(StoreError::Unusable { path: paths.index.display().to_string(), why });
+    }
+    Ok(())
+}
+
 impl FileStore {
     /// Opens the state in `dir/.trawler`, and makes it if there is none. Fails at once while another process has it.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
@@ -29,6 +42,7 @@ impl FileStore {
         create_dir(&paths.segments)?;
         let lock = paths.lock(true)?;
         paths.check_schema(true)?;
+        refuse_lost_index(&paths)?;
         let (database, state) = open_index(&paths.index)?;
         let segments = Segments::new(paths.segments.clone());
         collect_leftovers(&paths.segments, &segments, &state.extents)?;
