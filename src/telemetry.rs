@@ -26,6 +26,8 @@ where
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new("warn"), Some(error.to_string())),
     };
+    // Certificates that are not trusted are told of once, by whom it concerns; this library would tell it first.
+    let filter = "rustls_platform_verifier=off".parse().map_or(EnvFilter::new("warn"), |off| filter.add_directive(off));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_target(false);
     let started = match format {
         LogFormat::Text => builder.with_ansi(colours).try_init(),

@@ -3,6 +3,7 @@
 
 mod apply;
 mod choose;
+mod conclude;
 pub mod discover;
 mod display;
 pub mod export;
@@ -22,10 +23,11 @@ mod waiting;
 use thiserror::Error;
 
 pub use choose::choose_run;
+pub use conclude::read_report;
 pub use display::{Display, DisplayMode, LogWriter};
 pub use observe::{RunInput, plan_from};
 pub use report::{NodeReport, NodeResult, Report, RunOutcome, Totals};
-pub use run::{REPORT_FILE, RunEnd, RunOptions, read_report, run};
+pub use run::{REPORT_FILE, RunEnd, RunOptions, run};
 
 use crate::crawler::CrawlerError;
 use crate::queue::QueueError;

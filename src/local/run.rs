@@ -1,7 +1,7 @@
 //! One local run: observe, plan, apply, until the plan says that it is finished; then the report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,24 +10,25 @@ use tracing::{info, warn};
 
 use super::LocalError;
 use super::apply::Crew;
+use super::conclude::{Conclusion, conclude};
 use super::display::Display;
-use super::export::{self, Format};
+use super::export::Format;
 use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_secrets};
 use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
-use super::report::{Report, ReportInput, Totals, build_report};
+use super::report::Report;
 use super::secrets::SecretSources;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
-use crate::api::{CatalogNode, RemovalPolicy, RunMode};
+use crate::api::{CatalogNode, RunMode};
 use crate::clock::SharedClock;
 use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
-use crate::planner::{ExecutionPlan, Step, Verdict, describe_default_budget, plan_run};
+use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
 use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
 use crate::store::files::{FileStore, STATE_DIR};
-use crate::store::{DeletionGuard, Mode, NodeState, RunStart, RunState, SharedStore};
+use crate::store::{DeletionGuard, Mode, RunStart, RunState, SharedStore};
 use crate::task::{NodeName, SectionKey, SectionPath};
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
@@ -136,52 +137,8 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         info!(run = %state.run, "interrupted");
         return Ok(RunEnd::Interrupted { can_be_resumed: !options.dry_run });
     }
-    let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
-    crew.close_books(&crawled, &removed, verdict).await?;
-    let mut records = BTreeMap::new();
-    for (name, node) in store.nodes(&catalog).await? {
-        records.insert(name, node.records);
-    }
-    let asked_protocol =
-        |name: &NodeName| find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default();
-    let report = build_report(ReportInput {
-        run: state.run.clone(),
-        number: state.number,
-        catalog: catalog.clone(),
-        mode: state.mode,
-        dry_run: options.dry_run,
-        started_at: state.started_at,
-        finished_at: options.clock.now(),
-        verdict,
-        max_failed_nodes_percent: input.spec.settings.max_failed_nodes_percent,
-        crawled: crawled.iter().map(|name| (name.clone(), asked_protocol(name))).collect(),
-        skipped,
-        problems: crew.problems.clone(),
-        sections: store.reports(&state.run).await?,
-        records,
-        default_budget: describe_default_budget(),
-        stage_seconds: context.progress.stage_seconds(),
-    });
-    let report_json = serde_json::to_string_pretty(&report).unwrap_or_default();
-    let published = if options.dry_run {
-        None
-    } else {
-        // Records first, then the report, then the end of the run: a crash in between is healed by resuming the run,
-        // which has nothing left to fetch.
-        let path = options.dir.join(options.format.file_name());
-        if !is_published(&report, &path, &options)? {
-            let had_result = read_report(&options.dir)?.is_some();
-            export::publish(store.as_ref(), &catalog, options.format, &options.dir).await?;
-            if had_result {
-                export::remove_other_formats(&options.dir, options.format);
-            }
-        }
-        export::publish_text(&options.dir, REPORT_FILE, &format!("{report_json}\n"))?;
-        store.finish_run(&state.run, &report_json).await?;
-        store.compact().await?;
-        Some(path)
-    };
-    Ok(RunEnd::Finished { report: Box::new(report), records: published })
+    let nodes = crawled;
+    conclude(Conclusion { input, state, options, context, crew, nodes, skipped, verdict }).await
 }
 
 /// A directory that no run has written to yet may hold files of other people under the names that are to be written.
@@ -194,16 +151,6 @@ fn refuse_foreign_files(options: &RunOptions) -> Result<(), LocalError> {
         Some(path) if !options.dry_run => Err(LocalError::ForeignFile { path: path.display().to_string() }),
         _ => Ok(()),
     }
-}
-
-/// Whether the file with the records is the one that would be written: the run before wrote it, and nothing has changed
-/// since.
-fn is_published(report: &Report, path: &Path, options: &RunOptions) -> Result<bool, LocalError> {
-    let Totals { added, updated, deleted, .. } = report.totals;
-    let before = read_report(&options.dir)?;
-    let is_from_run_before =
-        before.is_some_and(|before| before.catalog == report.catalog && before.number + 1 == report.number);
-    Ok(added + updated + deleted == 0 && is_from_run_before && path.is_file())
 }
 
 /// Finds the unfinished run, or begins one. An unfinished run goes on with what it was started with.
@@ -290,22 +237,8 @@ fn build_nodes(
     (nodes, problems)
 }
 
-fn find_node<'a>(input: &'a RunInput, name: &NodeName) -> Option<&'a CatalogNode> {
+pub(super) fn find_node<'a>(input: &'a RunInput, name: &NodeName) -> Option<&'a CatalogNode> {
     input.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name.as_str()))
-}
-
-/// Nodes that the store knows and the Catalog no longer selects, if their records are to go. A run over a part of the
-/// nodes says nothing about the others.
-fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec<NodeName> {
-    if input.catalog.spec.deletion.on_node_removal == RemovalPolicy::Keep {
-        return Vec::new();
-    }
-    let selector = &input.catalog.spec.catalog_node_selector;
-    let none = BTreeMap::new();
-    let selected = |name: &NodeName| {
-        find_node(input, name).is_some_and(|node| selector.matches(node.metadata.labels.as_ref().unwrap_or(&none)))
-    };
-    known.iter().filter(|(name, state)| state.records > 0 && !selected(name)).map(|(name, _)| name.clone()).collect()
 }
 
 /// The held sweeps that a person approved with an annotation on the Catalog. One that can't be read is named.
@@ -334,15 +267,4 @@ fn parse_approval(word: &str) -> Option<(SectionKey, u64)> {
 
 fn is_stopping(plan: &ExecutionPlan) -> bool {
     plan.steps.contains(&Step::StopCrawlers)
-}
-
-/// The report of the last finished run in a directory, if there is one.
-pub fn read_report(dir: &Path) -> Result<Option<Report>, LocalError> {
-    let path = dir.join(REPORT_FILE);
-    let unreadable = |source| LocalError::ReadReport { path: path.display().to_string(), source };
-    match std::fs::read(&path) {
-        Ok(json) => serde_json::from_slice(&json).map(Some).map_err(|error| unreadable(error.into())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unreadable(error)),
-    }
 }

@@ -228,7 +228,11 @@ fn every_rule_can_fail_and_says_what_to_do() {
         with(samples::catalog(), "/spec/catalogNodeSelector/matchExpressions", json!([{"key": "a", "operator": "In"}])),
         with(samples::crawl_run(), "/spec/catalogNodeSelector", json!({})),
         with(samples::throttle_policy(), "/spec/limits/0/period", json!("10ms")),
-        with(samples::throttle_policy(), "/spec/allowedHours/0/end", json!("18:00")),
+        with(
+            samples::throttle_policy(),
+            "/spec/allowedHours",
+            json!([{"start": "18:00", "end": "18:00", "timeZone": "UTC"}]),
+        ),
     ];
     let mut seen: BTreeSet<String> = cases.iter().flat_map(|case| broken(case, None)).collect();
     let changed = with(samples::crawl_run(), "/spec/mode", json!("Incremental"));

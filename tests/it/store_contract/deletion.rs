@@ -26,6 +26,7 @@ contract!(
     an_incremental_traversal_never_sweeps_by_absence,
     a_rejected_record_that_is_known_counts_as_seen,
     rejected_records_count_towards_the_total,
+    an_unreadable_entry_may_be_any_record_so_none_is_deleted,
     a_sweep_of_thousands_names_each_in_the_feed,
 );
 
@@ -245,9 +246,19 @@ async fn rejected_records_count_towards_the_total(subject: Subject) {
     let acme = root("acme");
     subject.crawl(&acme, page(1, &["a", "b", "gone"])).await;
     let rejected = |what: &str| Rejected { what: what.to_owned(), why: "its title is a number".to_owned() };
-    let rejected = vec![rejected("b"), rejected("dataset[2]")];
-    let effects = TaskEffects { total: Some(3), rejected, ..page(1, &["a"]) };
+    let effects = TaskEffects { total: Some(2), rejected: vec![rejected("b")], ..page(1, &["a"]) };
     let report = subject.crawl(&acme, effects).await;
+    assert_eq!((report.partial, report.deleted), (None, 1));
+}
+
+async fn an_unreadable_entry_may_be_any_record_so_none_is_deleted(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b", "c"])).await;
+    let rejected = vec![Rejected { what: "dataset[2]".to_owned(), why: "it has no id".to_owned() }];
+    let report = subject.crawl(&acme, TaskEffects { rejected, ..page(1, &["a", "b"]) }).await;
+    let partial = "1 entries could not be read and may be among the 1 records that were not seen".to_owned();
+    assert_eq!((report.partial, report.deleted, report.kept_unseen), (Some(partial), 0, 1));
+    let report = subject.crawl(&acme, page(1, &["a", "b"])).await;
     assert_eq!((report.partial, report.deleted), (None, 1));
 }
 

@@ -1,0 +1,118 @@
+//! The end of a run: the books are closed, the report is made, the results are put where people find them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::LocalError;
+use super::apply::Crew;
+use super::export;
+use super::observe::RunInput;
+use super::report::{Report, ReportInput, Totals, build_report};
+use super::run::{REPORT_FILE, RunEnd, RunOptions, find_node};
+use crate::api::RemovalPolicy;
+use crate::crawler::CrawlContext;
+use crate::planner::{SkippedNode, Verdict, describe_default_budget};
+use crate::store::{NodeState, RunState};
+use crate::task::NodeName;
+
+/// What is known when a plan says that its run is finished.
+pub(super) struct Conclusion {
+    pub(super) input: RunInput,
+    pub(super) state: RunState,
+    pub(super) options: RunOptions,
+    pub(super) context: Arc<CrawlContext>,
+    pub(super) crew: Crew,
+    /// The nodes that were crawled.
+    pub(super) nodes: Vec<NodeName>,
+    pub(super) skipped: Vec<SkippedNode>,
+    pub(super) verdict: Verdict,
+}
+
+/// Closes the books, makes the report, and writes what is to be written.
+pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalError> {
+    let Conclusion { input, state, options, context, crew, nodes, skipped, verdict } = conclusion;
+    let (store, catalog) = (context.store.clone(), input.catalog_name());
+    let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
+    crew.close_books(&nodes, &removed, verdict).await?;
+    let mut records = BTreeMap::new();
+    for (name, state) in store.nodes(&catalog).await? {
+        records.insert(name, state.records);
+    }
+    let asked_protocol =
+        |name: &NodeName| find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default();
+    let report = build_report(ReportInput {
+        run: state.run.clone(),
+        number: state.number,
+        catalog: catalog.clone(),
+        mode: state.mode,
+        dry_run: options.dry_run,
+        started_at: state.started_at,
+        finished_at: options.clock.now(),
+        verdict,
+        max_failed_nodes_percent: input.spec.settings.max_failed_nodes_percent,
+        crawled: nodes.iter().map(|name| (name.clone(), asked_protocol(name))).collect(),
+        skipped,
+        problems: crew.problems.clone(),
+        sections: store.reports(&state.run).await?,
+        records,
+        default_budget: describe_default_budget(),
+        stage_seconds: context.progress.stage_seconds(),
+    });
+    let records = if options.dry_run { None } else { Some(publish_result(&report, &context, &options).await?) };
+    Ok(RunEnd::Finished { report: Box::new(report), records })
+}
+
+/// Records first, then the report, then the end of the run: a crash in between is healed by resuming the run, which has
+/// nothing left to fetch.
+async fn publish_result(report: &Report, context: &CrawlContext, options: &RunOptions) -> Result<PathBuf, LocalError> {
+    let path = options.dir.join(options.format.file_name());
+    if !is_published(report, &path, options)? {
+        let had_result = read_report(&options.dir)?.is_some();
+        export::publish(context.store.as_ref(), &report.catalog, options.format, &options.dir).await?;
+        if had_result {
+            export::remove_other_formats(&options.dir, options.format);
+        }
+    }
+    // A report is numbers and texts, which always have a JSON form.
+    let json = serde_json::to_string_pretty(report).unwrap_or_default();
+    export::publish_text(&options.dir, REPORT_FILE, &format!("{json}\n"))?;
+    context.store.finish_run(&report.run, &json).await?;
+    context.store.compact().await?;
+    Ok(path)
+}
+
+/// Whether the file with the records is the one that would be written: the run before wrote it, and nothing has changed
+/// since.
+fn is_published(report: &Report, path: &Path, options: &RunOptions) -> Result<bool, LocalError> {
+    let Totals { added, updated, deleted, .. } = report.totals;
+    let before = read_report(&options.dir)?;
+    let is_from_run_before =
+        before.is_some_and(|before| before.catalog == report.catalog && before.number + 1 == report.number);
+    Ok(added + updated + deleted == 0 && is_from_run_before && path.is_file())
+}
+
+/// Nodes that the store knows and the Catalog no longer selects, if their records are to go. A run over a part of the
+/// nodes says nothing about the others.
+fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec<NodeName> {
+    if input.catalog.spec.deletion.on_node_removal == RemovalPolicy::Keep {
+        return Vec::new();
+    }
+    let selector = &input.catalog.spec.catalog_node_selector;
+    let none = BTreeMap::new();
+    let selected = |name: &NodeName| {
+        find_node(input, name).is_some_and(|node| selector.matches(node.metadata.labels.as_ref().unwrap_or(&none)))
+    };
+    known.iter().filter(|(name, state)| state.records > 0 && !selected(name)).map(|(name, _)| name.clone()).collect()
+}
+
+/// The report of the last finished run in a directory, if there is one.
+pub fn read_report(dir: &Path) -> Result<Option<Report>, LocalError> {
+    let path = dir.join(REPORT_FILE);
+    let unreadable = |source| LocalError::ReadReport { path: path.display().to_string(), source };
+    match std::fs::read(&path) {
+        Ok(json) => serde_json::from_slice(&json).map(Some).map_err(|error| unreadable(error.into())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
+}
