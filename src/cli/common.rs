@@ -35,6 +35,15 @@ pub(super) struct HttpOptions {
     /// Largest answer, counted after decompression, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     max_response_mib: u64,
+    /// Largest header of an answer, in KiB
+    #[arg(long, value_name = "KIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256))]
+    max_header_kib: u32,
+    /// Time between two pieces of an answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    idle_timeout: u64,
+    /// Longest Retry-After that is believed, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    max_retry_after: u64,
     /// Longest chain of redirects
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=20))]
     max_redirects: u32,
@@ -49,6 +58,9 @@ impl HttpOptions {
             connect_timeout: Duration::from_secs(self.connect_timeout),
             max_decoded_bytes: self.max_response_mib << 20,
             max_redirects: self.max_redirects,
+            max_header_bytes: self.max_header_kib << 10,
+            idle_timeout: Duration::from_secs(self.idle_timeout),
+            max_retry_after: Duration::from_secs(self.max_retry_after),
             ..HttpConfig::default()
         }
     }

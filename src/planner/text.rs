@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::execution_plan::{ExecutionPlan, Step, Verdict};
+use crate::api::{ByteSize, KubeDuration};
 use crate::flow::{BudgetConfig, RunConfig, Unit};
 
 impl Display for ExecutionPlan {
@@ -62,12 +63,13 @@ fn describe(budget: &BudgetConfig) -> String {
         .limits
         .iter()
         .map(|limit| {
-            let unit = match limit.unit {
-                Unit::ApiCalls => "calls",
-                Unit::Documents => "documents",
-                Unit::Bytes => "bytes",
+            let amount = match limit.unit {
+                Unit::ApiCalls => format!("{} calls", limit.amount),
+                Unit::Documents => format!("{} documents", limit.amount),
+                Unit::Bytes => ByteSize::from_bytes(limit.amount).to_string(),
             };
-            format!("{} {unit} in {:?}{}", limit.amount, limit.period, if limit.even { ", spread evenly" } else { "" })
+            let period = KubeDuration::from_secs(limit.period.as_secs());
+            format!("{amount} in {period}{}", if limit.even { ", spread evenly" } else { "" })
         })
         .collect();
     if let Some(max) = budget.max_concurrent {

@@ -76,7 +76,7 @@ fn slowed(place: &Workplace) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_run_exits_130_and_the_next_one_goes_on_where_it_was() {
-    let server = portal(100, 10).await;
+    let server = portal(150, 10).await;
     let place = place_for(&server, SLOW);
     slowed(&place);
     let mut child = start(&place);
@@ -87,13 +87,13 @@ async fn an_interrupted_run_exits_130_and_the_next_one_goes_on_where_it_was() {
     assert_eq!(code, Some(130));
     assert!(!place.path("out/report.json").exists(), "an interrupted run has no report yet");
     let asked_before = server.seen().len();
-    assert!(asked_before < 10, "it was interrupted in the middle");
+    assert!(asked_before < 15, "it was interrupted in the middle");
 
     let ended = trawler(&place, RUN).await;
 
-    assert_eq!((ended.code, totals(&ended)), (0, [100, 0, 0, 0]));
-    assert_eq!(server.seen().len(), 10, "no page was asked for twice");
-    assert_eq!(place.read("out/records.jsonl").lines().count(), 100);
+    assert_eq!((ended.code, totals(&ended)), (0, [150, 0, 0, 0]));
+    assert_eq!(server.seen().len(), 15, "no page was asked for twice");
+    assert_eq!(place.read("out/records.jsonl").lines().count(), 150);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +117,7 @@ async fn a_killed_run_loses_nothing_and_restart_begins_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_past_its_deadline_fails_and_deletes_nothing() {
-    let server = portal(100, 10).await;
+    let server = portal(500, 10).await;
     let place = place_for(&server, SLOW);
     slowed(&place);
     let text = place.read("in.yaml").replace("      retries:", "      deadline: 1s\n      retries:");

@@ -1,27 +1,13 @@
 //! The documents that other projects publish as examples, read with the numbers their README gives. They are no part
 //! of the project: where the folder is missing these tests say so and pass.
 
-use std::path::PathBuf;
-
-use bytes::Bytes;
 use trawler::protocol::ckan::CkanReader;
 use trawler::protocol::dsp::DspReader;
 use trawler::protocol::{DspVersion, Forgiven, NodeContext, Page, ProtocolSettings, ReadError, Reader};
 use trawler::task::Task;
 
+use crate::support::documents::document;
 use crate::support::exchange::{answer, ckan_node, dsp_defaults, node};
-
-/// The folder with the documents: `TRAWLER_TEST_DATA`, else `../shared/data` beside the repository.
-fn data(file: &str) -> Option<Bytes> {
-    #[expect(clippy::disallowed_methods, reason = "a test finds its documents where the person running it has them")]
-    let given = std::env::var("TRAWLER_TEST_DATA").ok().map(PathBuf::from);
-    let folder = given.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"));
-    if folder.is_dir() {
-        return Some(std::fs::read(folder.join(file)).unwrap().into());
-    }
-    eprintln!("{file} is not read: there is no folder {} (set TRAWLER_TEST_DATA to another one)", folder.display());
-    None
-}
 
 /// What a case expects of its page, or of the error in its place.
 type Expectation = fn(Result<Page, ReadError>);
@@ -33,7 +19,7 @@ fn counts(page: &Page) -> (usize, usize, usize) {
 
 fn check(reader: &dyn Reader, node: &NodeContext, task: &Task, cases: &[(&str, Expectation)]) {
     for (file, expect) in cases {
-        let Some(body) = data(file) else { return };
+        let Some(body) = document(file) else { return };
         eprintln!("{file}");
         expect(reader.decode(node, task, &answer("https://provider.example/catalog/request", 200, body)));
     }

@@ -1,29 +1,13 @@
 //! The DCAT documents of other projects, where that folder lies beside the repository: each gives the number of
 //! datasets that its README names, or the named error.
 
-use std::path::PathBuf;
-
 use trawler::protocol::{Forgiven, Page, ReadError};
 
 use crate::support::dcat::{cursors, read_root};
-
-/// The document, or `None` and a reason on stderr.
-fn document(name: &str) -> Option<Vec<u8>> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    #[expect(clippy::disallowed_methods, reason = "the tests' own setting, not the program's")]
-    let folder = std::env::var_os("TRAWLER_TEST_DATA").map_or(beside, PathBuf::from);
-    let path = folder.join("dcat").join(name);
-    match std::fs::read(&path) {
-        Ok(body) => Some(body),
-        Err(error) => {
-            eprintln!("skipped: {}: {error} (set TRAWLER_TEST_DATA to the folder of real documents)", path.display());
-            None
-        }
-    }
-}
+use crate::support::documents::document;
 
 fn read(name: &str, endpoint: &str, content_type: &str) -> Option<Result<Page, ReadError>> {
-    document(name).map(|body| read_root(endpoint, content_type, body))
+    document(&format!("dcat/{name}")).map(|body| read_root(endpoint, content_type, body))
 }
 
 fn ids(page: &Page) -> Vec<&str> {

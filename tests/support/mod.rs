@@ -1,6 +1,7 @@
 //! Builders and loopback servers for the tests.
 
 pub(crate) mod dcat;
+pub(crate) mod documents;
 pub(crate) mod encodings;
 pub(crate) mod exchange;
 pub(crate) mod federation;
