@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use redb::{Builder, Database, DatabaseError, ReadableTable};
 
@@ -18,6 +19,10 @@ use super::{FileStore, Shared, errors};
 
 /// The version of the layout. A newer one is refused, an older one is read.
 const SCHEMA: u32 = 1;
+
+/// So often is a lock that is held looked at, this long apart, before it counts as held: 0.2 s in all.
+const LOCK_LOOKS: u32 = 10;
+const LOCK_LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Where the state lies in a directory of results.
 pub const STATE_DIR: &str = ".trawler";
@@ -133,16 +138,20 @@ impl Paths {
         }
     }
 
-    /// Takes the lock, or fails at once. The operating system lets go of it when the process ends, however it ends.
+    /// Takes the lock, or fails. The operating system lets go of it when the process ends, however it ends; a child that is
+    /// just being started holds it for a moment longer, so a second look is taken before the place is called taken.
     fn lock(&self, exclusive: bool) -> Result<File, StoreError> {
         let mut options = OpenOptions::new();
         let file = if exclusive { options.write(true).create(true).truncate(false) } else { options.read(true) };
         let file = file.open(&self.lock).map_err(|source| errors::io("open", &self.lock, source))?;
-        match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.state.display().to_string() }),
-            Err(TryLockError::Error(source)) => Err(errors::io("lock", &self.lock, source)),
+        for _ in 0..LOCK_LOOKS {
+            match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_LOOK_AGAIN),
+                Err(TryLockError::Error(source)) => return Err(errors::io("lock", &self.lock, source)),
+            }
         }
+        Err(StoreError::Locked { path: self.state.display().to_string() })
     }
 
     fn check_schema(&self, create: bool) -> Result<(), StoreError> {
