@@ -273,17 +273,22 @@ fn outcome_of(nodes: &[NodeReport], verdict: Verdict, max_failed_percent: u32) -
 }
 
 fn sum(sections: &[SectionReport], records: u64) -> Totals {
-    sections.iter().fold(Totals { records, ..Totals::default() }, |sum, section| Totals {
-        records: sum.records,
-        added: sum.added + section.added,
-        updated: sum.updated + section.updated,
-        unchanged: sum.unchanged + section.unchanged,
-        deleted: sum.deleted + section.deleted,
-        kept_unseen: sum.kept_unseen + section.kept_unseen,
-        rejected: sum.rejected + section.rejected_count,
-        requests: sum.requests + section.requests,
-        bytes: sum.bytes + section.bytes,
-    })
+    sections.iter().map(totals_of).fold(Totals { records, ..Totals::default() }, |sum, section| sum.plus(&section))
+}
+
+/// A section's sums. Records held are known of nodes only.
+fn totals_of(section: &SectionReport) -> Totals {
+    Totals {
+        records: 0,
+        added: section.added,
+        updated: section.updated,
+        unchanged: section.unchanged,
+        deleted: section.deleted,
+        kept_unseen: section.kept_unseen,
+        rejected: section.rejected_count,
+        requests: section.requests,
+        bytes: section.bytes,
+    }
 }
 
 impl Totals {
