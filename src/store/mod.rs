@@ -15,6 +15,7 @@
 //! bring it back and the change feed can name it.
 
 mod engine;
+mod error;
 pub mod files;
 mod judge;
 pub mod memory;
@@ -27,10 +28,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
+pub use self::error::StoreError;
 use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
-use crate::outcome::Outcome;
 use crate::record::ContentHash;
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -465,64 +465,4 @@ pub enum ChangeKind {
     Updated,
     /// It is gone.
     Deleted,
-}
-
-/// Why the store refused or failed.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// Another process works in it.
-    #[error("{path} is in use by another trawler process; wait for it to end, or choose another directory with -d")]
-    Locked {
-        /// The directory.
-        path: String,
-    },
-    /// The file system refused.
-    #[error("can't {doing} {path}: {source}")]
-    Io {
-        /// "write", "read", "create".
-        doing: &'static str,
-        /// What.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The state can't be read: damaged, or written by a newer version.
-    #[error("the state in {path} can't be used: {why}; move it away to start afresh, which crawls everything again")]
-    Unusable {
-        /// Where.
-        path: String,
-        /// Why.
-        why: String,
-    },
-    /// Another run of the Catalog is unfinished.
-    #[error("run {run} of Catalog {catalog} is unfinished; resume it, or abandon it with --restart")]
-    RunUnfinished {
-        /// The Catalog.
-        catalog: CatalogName,
-        /// The run.
-        run: RunId,
-    },
-    /// The store has no such run, or it is finished.
-    #[error("run {run} is not under way in this store")]
-    NoSuchRun {
-        /// The run.
-        run: RunId,
-    },
-    /// A newer traversal, or another process, has taken over.
-    #[error("traversal {number} (attempt {attempt}) of {section} was taken over; this crawler must stop writing to it")]
-    Superseded {
-        /// The section.
-        section: SectionKey,
-        /// The number presented.
-        number: u64,
-        /// The attempt presented.
-        attempt: u64,
-    },
-}
-
-impl StoreError {
-    /// What follows.
-    pub fn outcome(&self) -> Outcome {
-        Outcome::Terminal
-    }
 }

@@ -1,0 +1,66 @@
+//! Why the store refuses or fails, as sentences, each with what follows.
+
+use thiserror::Error;
+
+use crate::outcome::Outcome;
+use crate::task::{CatalogName, RunId, SectionKey};
+
+/// Why the store refused or failed.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process works in it.
+    #[error("{path} is in use by another trawler process; wait for it to end, or choose another directory with -d")]
+    Locked {
+        /// The directory.
+        path: String,
+    },
+    /// The file system refused.
+    #[error("can't {doing} {path}: {source}")]
+    Io {
+        /// "write", "read", "create".
+        doing: &'static str,
+        /// What.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The state can't be read: damaged, or written by a newer version.
+    #[error("the state in {path} can't be used: {why}; move it away to start afresh, which crawls everything again")]
+    Unusable {
+        /// Where.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// Another run of the Catalog is unfinished.
+    #[error("run {run} of Catalog {catalog} is unfinished; resume it, or abandon it with --restart")]
+    RunUnfinished {
+        /// The Catalog.
+        catalog: CatalogName,
+        /// The run.
+        run: RunId,
+    },
+    /// The store has no such run, or it is finished.
+    #[error("run {run} is not under way in this store")]
+    NoSuchRun {
+        /// The run.
+        run: RunId,
+    },
+    /// A newer traversal, or another process, has taken over.
+    #[error("traversal {number} (attempt {attempt}) of {section} was taken over; this crawler must stop writing to it")]
+    Superseded {
+        /// The section.
+        section: SectionKey,
+        /// The number presented.
+        number: u64,
+        /// The attempt presented.
+        attempt: u64,
+    },
+}
+
+impl StoreError {
+    /// What follows.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::Terminal
+    }
+}
