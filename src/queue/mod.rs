@@ -1,6 +1,6 @@
 //! Work in flight: the queue port, its guarantees, and its gates.
 //!
-//! # Guarantees (one contract suite, `tests/it/queue_contract.rs`, over every adapter)
+//! # Guarantees (one contract suite, `tests/queue/contract.rs`, over every adapter)
 //! - **At least once.** A pushed task is handed out until a settlement ends it; a crash of a crawler or of a client
 //!   loses nothing. Effects are idempotent, so a second fetch does no harm.
 //! - **Once at a time.** Two claims never overlap; only the current lease of a current holder settles.

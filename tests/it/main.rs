@@ -29,7 +29,6 @@ mod local_runs;
 mod manifests;
 mod planner;
 mod protocol_contract;
-mod queue_contract;
 mod real_data;
 mod real_data_dcat;
 mod records;

@@ -6,7 +6,7 @@ use trawler::queue::{Holder, LeaseRef, Leased, Ledger, Pushed};
 use trawler::task::{OriginKey, Task, TaskId};
 
 use super::steps::{BUDGET_CAP, CALLS, DOCUMENTS, EVEN_CALLS, LEASE_MS, ORIGIN_CAP, PERIOD_MS, run_config};
-use crate::queue_contract::scene::{GROUP, MakeQueue, Scene};
+use crate::contract::scene::{GROUP, MakeQueue, Scene};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {

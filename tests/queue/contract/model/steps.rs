@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use trawler::queue::{BudgetConfig, NodeConfig, OriginProtection, ReleaseCause, RunConfig, Unit};
 use trawler::task::{ItemStatus, NodeName, SectionKey, Task, TaskKind};
 
-use crate::queue_contract::scene::{budget, config, even, limit, node, origin_of};
+use crate::contract::scene::{budget, config, even, limit, node, origin_of};
 
 pub(super) const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 pub(super) const TOKENS: u32 = 3;

@@ -1,0 +1,10 @@
+//! The queue: its contract over every adapter, and the model test. Time is a clock that the tests move.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod contract;
