@@ -15,6 +15,7 @@ mod architecture;
 mod ckan;
 mod cli;
 mod dcat;
+mod dcat_changes;
 mod dcat_hostile;
 mod demo;
 mod detect;

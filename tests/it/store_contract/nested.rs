@@ -170,7 +170,7 @@ async fn a_run_that_was_cut_short_sweeps_no_unlisted_section(subject: Subject) {
 
 async fn a_section_that_comes_back_is_read_anew(subject: Subject) {
     let x = nested("acme", "x");
-    let validators = Some(Validators { etag: Some("one".to_owned()), last_modified: None });
+    let validators = Some(Validators { etag: Some("one".to_owned()), ..Validators::default() });
     let run = subject.begin().await;
     subject.traverse(&run, &root("acme"), listing(0, &["r"], &["x"])).await;
     subject.traverse(&run, &x, TaskEffects { validators, ..page(1, &["a"]) }).await;
