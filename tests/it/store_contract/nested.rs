@@ -64,7 +64,8 @@ async fn not_modified_counts_all_records_and_listed_sections_as_seen(subject: Su
     let traversal = subject.open(&run, &acme).await;
     let effects = TaskEffects { result: TaskResult::NotModified, ..page(1, &[]) };
     assert_eq!(subject.commit(&traversal, effects).await, Committed { seen: 1, ..Committed::default() });
-    assert_eq!(subject.close(&traversal).await, SectionReport { unchanged: 1, ..report(&acme, 2) });
+    let read_as = ReadAs { read: Some(ReadMode::NotModified), ..ReadAs::default() };
+    assert_eq!(subject.close(&traversal).await, SectionReport { unchanged: 1, read_as, ..report(&acme, 2) });
     assert_eq!(sweep(&subject, &run).await, []);
     let marks: Vec<_> = subject.all().await.into_iter().map(|record| record.last_seen).collect();
     assert_eq!(marks, [2, 1]);
