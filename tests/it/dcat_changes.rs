@@ -1,7 +1,5 @@
 //! Paged feeds that are asked for what changed: `modified_since`, as ckanext-dcat understands it, and servers that don't.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 use trawler::protocol::dcat::DcatReader;
 use trawler::protocol::{Checkpoint, InFull, NodeContext, Reader, Reading, Request, Response};
@@ -9,12 +7,12 @@ use trawler::task::TaskKind;
 
 use crate::support::dcat::{answer, node, root_task};
 use crate::support::exchange::{Walk, walk};
+use crate::support::paged_feed::{Server, answer_of};
 use crate::support::reader_contract::contract;
 
 const FEED: &str = "https://data.harbour.example/catalog.ttl";
 const NOW: &str = "2026-05-05T00:00:00Z";
 const CHECKPOINT: &str = "2026-05-03T04:05:06Z";
-const PAGE_SIZE: usize = 2;
 
 /// Datasets with the dates at which their descriptions were modified.
 const DATASETS: [(&str, &str); 5] = [
@@ -25,56 +23,14 @@ const DATASETS: [(&str, &str); 5] = [
     ("e", "2026-05-04T12:00:00"),
 ];
 
-/// What a server makes of `modified_since`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Server {
-    /// As ckanext-dcat: filters, and keeps the parameter in its links.
-    Knows,
-    /// Gives everything, with links of its own.
-    Ignores,
-    /// Answers 400.
-    Refuses,
-    /// Filters the first page, and forgets the parameter in the links.
-    Forgets,
-    /// Knows it until the second page.
-    ForgetsLater,
-}
-
-fn parameter(request: &Request, name: &str) -> Option<String> {
-    request.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
-}
-
-fn dated(response: Response) -> Response {
-    Response { date: Some(NOW.parse().unwrap()), ..response }
-}
-
 /// The feed's answer at this moment.
 fn feed(server: Server, datasets: &[(&str, &str)], request: &Request) -> Response {
-    let since = parameter(request, "modified_since").filter(|_| server != Server::Ignores);
-    if since.is_some() && server == Server::Refuses {
-        return dated(Response { status: 400, ..answer(request.url.as_str(), "text/html", "<html>What?") });
-    }
-    let page: usize = parameter(request, "page").map_or(1, |page| page.parse().unwrap());
-    let listed: Vec<_> =
-        datasets.iter().filter(|(_, date)| since.as_deref().is_none_or(|since| *date >= since)).collect();
-    let mut body = "@prefix dcat: <http://www.w3.org/ns/dcat#> . @prefix dct: <http://purl.org/dc/terms/> .\n\
-                    @prefix hydra: <http://www.w3.org/ns/hydra/core#> . <#catalog> a dcat:Catalog .\n"
-        .to_owned();
-    for (id, date) in listed.iter().skip((page - 1) * PAGE_SIZE).take(PAGE_SIZE) {
-        writeln!(body, "<dataset/{id}> a dcat:Dataset ; dct:title \"{id} of {date}\" .").unwrap();
-    }
-    let forgets = server == Server::Forgets || (server == Server::ForgetsLater && page == 2);
-    let kept = since.filter(|_| !forgets).map_or_else(String::new, |since| format!("modified_since={since}&"));
-    let last = listed.len().div_ceil(PAGE_SIZE);
-    if last > 0 {
-        let link = |page: usize| format!("{FEED}?{kept}page={page}");
-        writeln!(body, "<{}> a hydra:PagedCollection ; hydra:totalItems {} ;", link(page), listed.len()).unwrap();
-        writeln!(body, "hydra:firstPage \"{}\" ; hydra:lastPage \"{}\" .", link(1), link(last)).unwrap();
-        if page < last {
-            writeln!(body, "<#v> hydra:next \"{}\" .", link(page + 1)).unwrap();
-        }
-    }
-    dated(answer(request.url.as_str(), "text/turtle", body))
+    let url = request.url.as_str();
+    let response = match answer_of(server, datasets, &request.url) {
+        Some(body) => answer(url, "text/turtle", body),
+        None => Response { status: 400, ..answer(url, "text/html", "<html>What?") },
+    };
+    Response { date: Some(NOW.parse().unwrap()), ..response }
 }
 
 fn with_checkpoint(endpoint: &str) -> NodeContext {

@@ -25,6 +25,7 @@ mod export;
 mod generate;
 mod http;
 mod http_hostile;
+mod incremental;
 mod local;
 mod local_runs;
 mod manifests;
