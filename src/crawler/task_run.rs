@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
-use super::effects::{SoFar, page_effects};
+use super::effects::page_effects;
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::progress::Stage;
 use super::settle::Verdict;
@@ -20,7 +20,7 @@ use crate::finding::{Checkpoint, Limited, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{Committed, Opened, SoFar, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -228,7 +228,7 @@ impl TaskRun<'_> {
         let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
         if let Ok(mut so_far) = open.so_far.lock() {
-            *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
+            *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
         }
         if documents > 0 && committed.repeated == documents && self.task.page > 0 {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
@@ -355,9 +355,9 @@ impl TaskRun<'_> {
 
     async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
-            Opened::Open { traversal, validators, checkpoint } => {
-                self.count(super::progress::NodeProgress::open_section);
-                let so_far = Mutex::default();
+            Opened::Open { traversal, validators, checkpoint, so_far } => {
+                self.context.progress.open_section(&self.task.section, so_far);
+                let so_far = Mutex::new(so_far);
                 SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),

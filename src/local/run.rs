@@ -28,7 +28,7 @@ use crate::protocol::registry::Readers;
 use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
 use crate::store::files::{FileStore, STATE_DIR};
-use crate::store::{DeletionGuard, Mode, RunStart, RunState, SharedStore};
+use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
 use crate::task::{NodeName, SectionKey, SectionPath};
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
@@ -101,6 +101,9 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     let http = HttpClient::new(options.http.clone(), options.clock.clone())
         .map_err(|error| LocalError::Http(error.to_string()))?;
     let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
+    if resumed {
+        count_closed_sections(&context).await?;
+    }
     options.display.begin(&input, &state, &context.progress, resumed);
     for (node, problem) in &problems {
         info!(node = %node, "node can't be crawled: {problem}");
@@ -178,6 +181,18 @@ async fn begin(
     let state = store.begin_run(start).await?;
     // The store keeps it; here it would only take memory.
     Ok((input, RunState { spec: String::new(), ..state }, false))
+}
+
+/// Progress goes on where it was: sections that the run has closed are not opened again.
+async fn count_closed_sections(context: &CrawlContext) -> Result<(), LocalError> {
+    for closed in context.store.reports(&context.run).await? {
+        if let Some(progress) = context.progress.node(&closed.section.node) {
+            let records = closed.added + closed.updated + closed.unchanged;
+            let SectionReport { requests, bytes, total, .. } = closed;
+            progress.add_earlier(SoFar { records, requests, bytes, total });
+        }
+    }
+    Ok(())
 }
 
 fn build_context(
