@@ -14,7 +14,7 @@ use crate::task::{NodeName, SectionKey};
 #[derive(Debug, Default)]
 pub struct Progress {
     nodes: BTreeMap<NodeName, NodeProgress>,
-    /// Sections that any crawler of this process has opened.
+    /// Sections that crawlers of this process are traversing.
     opened: Mutex<HashSet<SectionKey>>,
     stages: [AtomicU64; 4],
 }
@@ -100,6 +100,14 @@ impl Progress {
         }
     }
 
+    /// A section is traversed.
+    pub(super) fn close_section(&self, section: &SectionKey) {
+        let was_open = self.opened.lock().is_ok_and(|mut opened| opened.remove(section));
+        if let Some(node) = self.node(&section.node).filter(|_| was_open) {
+            node.open_sections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn add_time(&self, stage: Stage, spent: Duration) {
         let spent_ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
         self.stages[stage as usize].fetch_add(spent_ns, Ordering::Relaxed);
@@ -150,10 +158,6 @@ impl NodeProgress {
         self.add_page(so_far.records, so_far.total);
     }
 
-    pub(super) fn close_section(&self) {
-        self.open_sections.fetch_sub(1, Ordering::Relaxed);
-    }
-
     pub(super) fn set_problem(&self, sentence: &str) {
         if let Ok(mut problem) = self.last_problem.lock() {
             *problem = Some(sentence.to_owned());
@@ -187,7 +191,7 @@ mod tests {
         node.add_answer(1, 50);
         node.add_page(5, Some(30));
         progress.open_section(&section, SoFar { records: 15, requests: 3, bytes: 150, total: Some(30) });
-        node.close_section();
+        progress.close_section(&section);
         let expected = NodeCounts { requests: 3, records: 15, bytes: 150, total: 30, ..NodeCounts::default() };
         assert_eq!(node.counts(), expected);
         assert!(expected.is_finished());

@@ -29,7 +29,7 @@ const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// The traversals that this crawler has opened.
+/// The traversals that this crawler has open: as many as are under way, not as many as the run has.
 #[derive(Debug, Default)]
 pub(super) struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
@@ -246,6 +246,10 @@ impl TaskRun<'_> {
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
+    fn sections(&self) -> MutexGuard<'_, HashMap<SectionKey, Arc<OnceCell<SectionWork>>>> {
+        self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
         self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,7 +262,9 @@ impl TaskRun<'_> {
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
-            self.count(super::progress::NodeProgress::close_section);
+            self.context.progress.close_section(&open.traversal.section);
+            // A straggler is told by the store that the section is closed.
+            self.sections().remove(&open.traversal.section);
         }
         Ok(committed)
     }
@@ -346,7 +352,7 @@ impl TaskRun<'_> {
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
         let cell = {
-            let mut opened = self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut opened = self.sections();
             opened.entry(self.task.section.clone()).or_default().clone()
         };
         cell.get_or_try_init(|| self.open_traversal()).await?;

@@ -20,7 +20,7 @@ use super::report::Report;
 use super::secrets::SecretSources;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RunMode};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, Stopwatch};
 use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
@@ -33,6 +33,9 @@ use crate::task::{NodeName, SectionKey, SectionPath};
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
 const TICK: Duration = Duration::from_millis(200);
+
+/// Looking takes no more than one part in so many of the time, however many nodes there are.
+const LOOKING_SHARE: u32 = 20;
 
 /// The report's name in the output directory.
 pub const REPORT_FILE: &str = "report.json";
@@ -111,15 +114,17 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     let mut crew = Crew::new(context.clone(), state.clone(), resumed, problems);
     let crawled = plan.nodes.clone();
     let skipped = plan.skipped.clone();
+    let mut tick = TICK;
     let verdict = loop {
         if let Some(verdict) = crew.apply(&plan).await? {
             break verdict;
         }
         tokio::select! {
             ended = crew.crawler_ended() => ended?,
-            () = tokio::time::sleep(TICK) => {}
+            () = tokio::time::sleep(tick) => {}
             () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
         }
+        let looking = Stopwatch::start();
         let observed = observe_queue(queue.as_ref(), &state.run).await?;
         options.display.update(
             &context.progress,
@@ -134,6 +139,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
             interrupted: options.interrupt.is_cancelled(),
         };
         plan = plan_run(&build_snapshot(&input, &state, &remembered, live));
+        tick = TICK.max(looking.elapsed() * LOOKING_SHARE);
     };
     options.display.end();
     if verdict == Verdict::Interrupted {
