@@ -17,9 +17,17 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+#[path = "../support/trawler.rs"]
+#[expect(dead_code, reason = "other tests need the rest of it")]
+mod trawler;
+#[path = "../support/watched/mod.rs"]
+mod watched;
+
 mod faults;
+mod judged;
 mod laws;
 mod log;
+mod place;
 mod rules;
 mod stored;
 mod synthetic;
