@@ -18,6 +18,9 @@ const MEMORY: Duration = Duration::from_secs(30);
 /// Nothing is said before a run has gone on for so long: first impressions are wrong.
 const MIN_ELAPSED: Duration = Duration::from_secs(3);
 
+/// A lower bound below this is not worth saying.
+const MIN_BOUND: Duration = Duration::from_secs(10);
+
 /// Watches a run and tells how long it will still take.
 #[derive(Debug, Default)]
 pub(super) struct TimeLeft {
@@ -88,7 +91,11 @@ impl TimeLeft {
         }
         let at_this_speed_s = if speed > 0.0 { all / speed } else { 0.0 };
         let left = Duration::try_from_secs_f64(slowest_s.max(at_this_speed_s)).ok().filter(|left| !left.is_zero())?;
-        Some(if is_bounded { Estimate::About(left) } else { Estimate::AtLeast(left) })
+        if is_bounded {
+            return Some(Estimate::About(left));
+        }
+        // "At least a second" helps nobody.
+        (left >= MIN_BOUND).then_some(Estimate::AtLeast(left))
     }
 
     /// Requests a second of late.
@@ -164,8 +171,8 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_say_how_much_it_has_makes_it_a_lower_bound() {
-        let left = look_after_10_s(&[("acme", "open", counts(10, 100, 0))], &[lane("open", 5, None)]);
-        assert_eq!(left, Some(Estimate::AtLeast(Duration::from_secs(5))));
+        let left = look_after_10_s(&[("acme", "open", counts(10, 100, 0))], &[lane("open", 50, None)]);
+        assert_eq!(left, Some(Estimate::AtLeast(Duration::from_secs(50))));
     }
 
     #[test]
