@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use slab::Slab;
 
 use super::lanes::{Lanes, Picked, index};
-use super::leases::Leases;
+use super::leases::{Leases, random};
 use super::node_queue::Item;
 use crate::queue::gate::Moment;
 use crate::queue::gate::origin::OriginGate;
@@ -35,6 +35,7 @@ pub(super) struct Run {
     pub(super) elsewhere: HashMap<OriginKey, OriginGate>,
     seen: HashSet<TaskId>,
     delayed: BinaryHeap<Reverse<(Moment, u64, u32)>>,
+    /// Starts at random: a holder of a queue that was lost or closed has no place in this one.
     fences: u64,
     seq: u64,
     pub(super) sequence: u64,
@@ -85,7 +86,7 @@ impl Run {
             elsewhere: HashMap::new(),
             seen: HashSet::new(),
             delayed: BinaryHeap::new(),
-            fences: 0,
+            fences: u64::from(random()),
             seq: 0,
             sequence: 0,
             someone_waits: false,
