@@ -139,6 +139,9 @@ impl Run {
                 continue;
             }
             self.ledger.queued += 1;
+            if let Some(gate) = self.elsewhere.remove(&task.origin) {
+                self.lanes.adopt(&task.origin, gate);
+            }
             let queue = self.lanes.queue(node, &task.origin, now);
             let entry = Entry { task, queue, node, seq: 0, attempts: 0, charges: 0, state: State::Queued };
             let key = index(self.tasks.insert(entry));

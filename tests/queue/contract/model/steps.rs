@@ -121,24 +121,24 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         10 => (0..NODES.len(), 0..150_u32, 1..15_u32).prop_map(|(node, number, count)| Step::Push { node, number, count }),
         4 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
         24 => (0..TOKENS, 0..30_usize).prop_map(|(token, max)| Step::Claim { token, max }),
-        20 => settle(),
-        5 => (any::<usize>(), proptest::option::of(0..ORIGINS.len()))
+        16 => settle(),
+        10 => (any::<usize>(), proptest::option::of(0..ORIGINS.len()))
             .prop_map(|(pick, elsewhere)| Step::Permit { pick, elsewhere }),
         3 => any::<usize>().prop_map(|pick| Step::Renew { pick }),
         3 => pushback(),
-        2 => (0..TOKENS, cause()).prop_map(|(token, cause)| Step::Release { token, cause }),
+        3 => (0..TOKENS, cause()).prop_map(|(token, cause)| Step::Release { token, cause }),
         1 => (0..TOKENS).prop_map(|token| Step::Stall { token }),
         1 => (0..TOKENS).prop_map(|token| Step::Recover { token }),
         4 => (any::<usize>(), late_call()).prop_map(|(pick, call)| Step::Late { pick, call }),
         3 => (0..NODES.len(), any::<bool>()).prop_map(|(node, suspended)| Step::Suspend { node, suspended }),
         1 => Just(Step::Freeze),
-        3 => Just(Step::Thaw),
+        8 => Just(Step::Thaw),
         3 => change().prop_map(Step::Configure),
         1 => Just(Step::PushOfAStranger),
         1 => Just(Step::Lanes),
         1 => proptest::bool::weighted(0.1)
             .prop_map(|close| if close { Step::CloseAndOpen } else { Step::Lanes }),
-        12 => prop_oneof![Just(1), Just(20), Just(100), Just(600), Just(2_000), Just(6_000)]
+        12 => prop_oneof![3 => Just(1), 3 => Just(20), 3 => Just(100), 2 => Just(600), 1 => Just(2_000), 1 => Just(6_000)]
             .prop_map(|ms| Step::Pass { ms }),
         8 => Just(Step::PassUntilWoken),
     ]
@@ -153,7 +153,7 @@ fn settle() -> impl Strategy<Value = Step> {
         1 => Just(How::Dropped),
         2 => Just(How::Released),
     ];
-    (any::<usize>(), proptest::collection::vec(how, 1..8), proptest::bool::weighted(0.05))
+    (any::<usize>(), proptest::collection::vec(how, 1..5), proptest::bool::weighted(0.05))
         .prop_map(|(pick, results, stranger)| Step::Settle { pick, results, stranger })
 }
 
