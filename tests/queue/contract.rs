@@ -4,7 +4,7 @@
 mod gates;
 mod holders;
 mod lifecycle;
-mod model;
+pub(crate) mod model;
 mod order;
 mod parity;
 mod scene;

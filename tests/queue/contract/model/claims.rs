@@ -96,11 +96,11 @@ impl Model {
             State::Delayed { until, .. } => return broken(Law::Delay, format!("{} ms early", until - now)),
             State::Done | State::Dead | State::Dropped => return broken(Law::Once, "it is settled already"),
         }
+        let is_new = self.runs[run].numbers.insert(leased.lease.lease);
+        demand(Law::OneLease, is_new, || "a lease's number came twice".into())?;
         same(Law::Answer, &leased.task, &known.task)?;
         same(Law::Answer, &leased.lease.task, &known.task.id)?;
         same(Law::Charges, &leased.attempt, &known.attempts)?;
-        let is_new = self.runs[run].numbers.insert(leased.lease.lease);
-        demand(Law::OneLease, is_new, || "a lease's number came twice".into())?;
         self.check_place(run, token, &known)?;
 
         let calls = self.runs[run].calls(&known);

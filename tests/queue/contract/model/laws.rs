@@ -35,8 +35,10 @@ pub(crate) enum Law {
     Delay,
     /// Inside a node by status, then by age.
     Order,
-    /// A turn is ten tasks, and nobody is passed over for longer than the weights say.
+    /// A turn is ten tasks.
     Turns,
+    /// Who could go is overtaken by nobody for longer than their weights say.
+    Starved,
     /// Nothing that may be sent stays behind while a crawler asks for it.
     NothingWaits,
     /// A wait ends no later than something becomes eligible, and is never "now" again and again.

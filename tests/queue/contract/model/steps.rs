@@ -118,7 +118,7 @@ impl Step {
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        10 => (0..NODES.len(), 0..150_u32, 1..15_u32).prop_map(|(node, number, count)| Step::Push { node, number, count }),
+        10 => push(),
         4 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
         24 => (0..TOKENS, 0..30_usize).prop_map(|(token, max)| Step::Claim { token, max }),
         16 => settle(),
@@ -142,6 +142,12 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|ms| Step::Pass { ms }),
         8 => Just(Step::PassUntilWoken),
     ]
+}
+
+/// Mostly a few, at times more than is worked off soon.
+fn push() -> impl Strategy<Value = Step> {
+    let count = prop_oneof![9 => 1..15_u32, 1 => 60..120_u32];
+    (0..NODES.len(), 0..200_u32, count).prop_map(|(node, number, count)| Step::Push { node, number, count })
 }
 
 fn settle() -> impl Strategy<Value = Step> {

@@ -37,7 +37,7 @@ pub(super) struct Turns {
 
 const TURN: u32 = 10;
 const STRIDE: u64 = 2520;
-/// A row that was begun, one that was interrupted by a closed gate, and a waker's way through the other levels.
+/// In halves: who waited at a gate that opened may be woken a little later than others.
 const ROOM: u64 = 3;
 
 impl Place {
@@ -92,8 +92,8 @@ impl Turns {
             // A lane or pool with several places is passed over once.
             let places_of_it = open.iter().filter(|other| other.members()[level] == theirs[level]).count() as u64;
             *overtaken += cost * 840 / places_of_it;
-            let allowed = allowed * u64::from(TURN) * ROOM * 840;
-            demand(Law::Turns, *overtaken <= allowed, || format!("{:?} waits for {:?}", theirs[level], mine[level]))?;
+            let allowed = allowed * u64::from(TURN) * 840 * ROOM / 2;
+            demand(Law::Starved, *overtaken <= allowed, || format!("{:?} waits for {:?}", theirs[level], mine[level]))?;
         }
         Ok(())
     }
