@@ -6,17 +6,10 @@ use super::context::NodeLimits;
 use crate::finding::{Limited, Validators};
 use crate::protocol::{Page, Response};
 use crate::record::{Origin, Record};
-use crate::store::{RecordWrite, TaskEffects, TaskResult};
+use crate::store::{RecordWrite, SoFar, TaskEffects, TaskResult};
 use crate::task::{Task, TaskKind};
 
-/// What a traversal had before this page, as far as this crawler knows.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SoFar {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-}
-
-/// Turns a page into effects. Feedback that would pass a limit of the node is left out, and the limit is named.
+/// Turns a page into effects. `so_far`: what the traversal had before this page, as far as this crawler knows. Feedback that would pass a limit of the node is left out, and the limit is named.
 pub(super) fn page_effects(
     task: &Task,
     page: Page,

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
-use super::effects::{SoFar, page_effects};
+use super::effects::page_effects;
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::progress::Stage;
 use super::settle::Verdict;
@@ -20,7 +20,7 @@ use crate::finding::{Checkpoint, Limited, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{Committed, Opened, SoFar, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -29,7 +29,7 @@ const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// The traversals that this crawler has opened.
+/// The traversals that this crawler has open: as many as are under way, not as many as the run has.
 #[derive(Debug, Default)]
 pub(super) struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
@@ -228,7 +228,7 @@ impl TaskRun<'_> {
         let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
         if let Ok(mut so_far) = open.so_far.lock() {
-            *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
+            *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
         }
         if documents > 0 && committed.repeated == documents && self.task.page > 0 {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
@@ -246,6 +246,10 @@ impl TaskRun<'_> {
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
+    fn sections(&self) -> MutexGuard<'_, HashMap<SectionKey, Arc<OnceCell<SectionWork>>>> {
+        self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
         self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,7 +262,9 @@ impl TaskRun<'_> {
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
-            self.count(super::progress::NodeProgress::close_section);
+            self.context.progress.close_section(&open.traversal.section);
+            // A straggler is told by the store that the section is closed.
+            self.sections().remove(&open.traversal.section);
         }
         Ok(committed)
     }
@@ -346,7 +352,7 @@ impl TaskRun<'_> {
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
         let cell = {
-            let mut opened = self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut opened = self.sections();
             opened.entry(self.task.section.clone()).or_default().clone()
         };
         cell.get_or_try_init(|| self.open_traversal()).await?;
@@ -355,9 +361,9 @@ impl TaskRun<'_> {
 
     async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
-            Opened::Open { traversal, validators, checkpoint } => {
-                self.count(super::progress::NodeProgress::open_section);
-                let so_far = Mutex::default();
+            Opened::Open { traversal, validators, checkpoint, so_far } => {
+                self.context.progress.open_section(&self.task.section, so_far);
+                let so_far = Mutex::new(so_far);
                 SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),

@@ -173,6 +173,8 @@ pub enum Opened {
         validators: Option<Validators>,
         /// What an incremental traversal may start from.
         checkpoint: Option<Checkpoint>,
+        /// What the traversal has come to: above zero if the run is resumed.
+        so_far: SoFar,
     },
     /// Another run has it open: skip the section, and say so.
     HeldBy {
@@ -184,6 +186,19 @@ pub enum Opened {
         /// Its report.
         report: Box<SectionReport>,
     },
+}
+
+/// What a traversal under way has come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Distinct records seen.
+    pub records: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+    /// The server's own number of records, if it gave one.
+    pub total: Option<u64>,
 }
 
 /// A traversal under way, as its writer presents it.

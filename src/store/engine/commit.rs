@@ -8,7 +8,9 @@ use super::{Read, Table, Write, keys, sections};
 use crate::finding::Rejected;
 use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
-use crate::store::{ChangeKind, Committed, Mode, Opened, RecordWrite, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{
+    ChangeKind, Committed, Mode, Opened, RecordWrite, SoFar, StoreError, TaskEffects, TaskResult, Traversal,
+};
 use crate::task::{RunId, SectionKey, TaskKind};
 
 pub(in crate::store) fn open_traversal(
@@ -33,11 +35,12 @@ pub(in crate::store) fn open_traversal(
         traversal.session = tables.session();
         save(tables, Table::Traversals, &key, &traversal)?;
     }
-    let TraversalRow { number, attempt, .. } = traversal;
+    let TraversalRow { number, attempt, tally, .. } = traversal;
     Ok(Opened::Open {
         traversal: Traversal { run: run.state.run, section: section.clone(), number, attempt },
         validators: row.validators,
         checkpoint: row.checkpoint.filter(|_| run.state.mode == Mode::Incremental),
+        so_far: SoFar { records: tally.seen, requests: tally.requests, bytes: tally.bytes, total: tally.total },
     })
 }
 

@@ -22,6 +22,7 @@ contract!(
     a_page_link_that_leads_back_makes_the_traversal_partial,
     a_page_link_that_leads_back_is_excused_when_the_total_was_given,
     a_resumed_run_keeps_the_number_and_raises_the_attempt,
+    a_resumed_traversal_says_what_it_has_come_to,
     two_workers_of_one_process_share_an_attempt,
     an_attempt_that_was_taken_over_is_superseded,
     a_traversal_of_an_earlier_run_is_refused,
@@ -210,6 +211,22 @@ async fn a_resumed_run_keeps_the_number_and_raises_the_attempt(mut subject: Subj
     let committed = subject.commit(&second, page(2, &["a", "b"])).await;
     assert_eq!(committed, Committed { added: 1, repeated: 1, seen: 2, ..Committed::default() });
     assert_eq!(subject.close(&second).await, SectionReport { added: 2, deleted: 1, ..report(&acme, 2) });
+}
+
+async fn a_resumed_traversal_says_what_it_has_come_to(mut subject: Subject) {
+    let acme = root("acme");
+    let run = subject.begin().await;
+    let so_far = |opened| match opened {
+        Opened::Open { so_far, .. } => so_far,
+        other => panic!("not open: {other:?}"),
+    };
+    let opened = subject.store().open_traversal(&run, &acme).await.unwrap();
+    assert_eq!(so_far(opened), SoFar::default());
+    let first = subject.open(&run, &acme).await;
+    subject.commit(&first, TaskEffects { requests: 2, bytes: 70, total: Some(9), ..page(1, &["a", "b"]) }).await;
+    subject.next_process();
+    let opened = subject.store().open_traversal(&run, &acme).await.unwrap();
+    assert_eq!(so_far(opened), SoFar { records: 2, requests: 2, bytes: 70, total: Some(9) });
 }
 
 async fn two_workers_of_one_process_share_an_attempt(subject: Subject) {
