@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use trawler::clock::SharedClock;
 use trawler::queue::{
-    Claim, Holder, JoinRequest, LaneStatus, LeaseRef, Leased, Ledger, Permit, Pushback, Pushed, Queue, QueueError,
-    ReleaseCause, Released, RunConfig, SettleResult, Settled, Settlement, SharedQueue,
+    Claim, DeadTask, Holder, JoinRequest, LaneStatus, LeaseRef, Leased, Ledger, Permit, Pushback, Pushed, Queue,
+    QueueError, ReleaseCause, Released, RunConfig, SettleResult, Settled, Settlement, SharedQueue,
 };
 use trawler::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
@@ -149,6 +149,10 @@ impl Queue for Faulty {
 
     async fn lanes(&self, run: &RunId, limit: usize) -> Result<Vec<LaneStatus>, QueueError> {
         self.inner.lanes(run, limit).await
+    }
+
+    async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
+        self.inner.dead(run, limit).await
     }
 
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError> {
