@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
@@ -93,9 +94,10 @@ pub(super) async fn run_task(
     traversals: Arc<Traversals>,
     holder: Arc<Holder>,
     leased: Leased,
+    permit_lasts_until: Timestamp,
 ) -> Finished {
-    let lease = leased.lease;
-    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task: &leased.task };
+    let (lease, task) = (leased.lease, &leased.task);
+    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task, permit_lasts_until };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -114,6 +116,8 @@ struct TaskRun<'a> {
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
+    /// Until when the permit that came with the claim may be used.
+    permit_lasts_until: Timestamp,
 }
 
 impl TaskRun<'_> {
@@ -397,6 +401,10 @@ struct TaskGate<'a> {
 
 #[async_trait]
 impl RequestGate for TaskGate<'_> {
+    fn first_permit_lasts_until(&self) -> Timestamp {
+        self.run.permit_lasts_until
+    }
+
     async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed> {
         let context = self.run.context;
         let give_up_at = context.clock.now() + MAX_GATE_WAIT;
