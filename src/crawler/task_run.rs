@@ -49,6 +49,8 @@ enum SectionWork {
 #[derive(Debug)]
 struct OpenSection {
     traversal: Traversal,
+    /// What is asked of the node; what is remembered of other questions is no answer to it.
+    question: String,
     validators: Option<Validators>,
     checkpoint: Option<Checkpoint>,
     so_far: Mutex<SoFar>,
@@ -199,7 +201,8 @@ impl TaskRun<'_> {
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
-        let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+        let question = &open.question;
+        let effects = page_effects(self.task, page, &response, question, requests, &node.limits, so_far, &fetched_at)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects).await
@@ -367,8 +370,11 @@ impl TaskRun<'_> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
             Opened::Open { traversal, validators, checkpoint, so_far } => {
                 self.context.progress.open_section(&self.task.section, so_far);
+                let question = self.node()?.context.question();
+                let validators = validators.filter(|validators| validators.question == question);
+                let checkpoint = checkpoint.and_then(|checkpoint| checkpoint.given_for(&question));
                 let so_far = Mutex::new(so_far);
-                SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
+                SectionWork::Open(Box::new(OpenSection { traversal, question, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
             Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
