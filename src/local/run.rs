@@ -25,8 +25,8 @@ use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
-use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
+use crate::queue::{BudgetId, SharedQueue};
 use crate::store::files::{FileStore, STATE_DIR};
 use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
 use crate::task::{NodeName, SectionKey, SectionPath};
@@ -105,7 +105,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     if resumed {
         count_closed_sections(&context).await?;
     }
-    options.display.begin(&input, &state, &context.progress, resumed);
+    options.display.begin(&input, &state, &context.progress, budgets_of(&plan), resumed);
     for (node, problem) in &problems {
         info!(node = %node, "node can't be crawled: {problem}");
     }
@@ -186,6 +186,15 @@ async fn begin(
     let state = store.begin_run(start).await?;
     // The store keeps it; here it would only take memory.
     Ok((input, RunState { spec: String::new(), ..state }, false))
+}
+
+/// Which budget each node counts against.
+fn budgets_of(plan: &ExecutionPlan) -> BTreeMap<NodeName, BudgetId> {
+    let configs = plan.steps.iter().filter_map(|step| match step {
+        Step::OpenQueue { config } => Some(config),
+        _ => None,
+    });
+    configs.flat_map(|config| &config.nodes).map(|node| (node.name.clone(), node.budget.clone())).collect()
 }
 
 /// Progress goes on where it was: sections that the run has closed are not opened again.

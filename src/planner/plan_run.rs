@@ -40,6 +40,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
         None => {
             let config = RunConfig {
                 run: snapshot.run.clone(),
+                weight: snapshot.spec.settings.weight.max(1),
                 max_holders: snapshot.spec.settings.tokens,
                 lease: LEASE,
                 max_charges: MAX_CHARGES,

@@ -64,6 +64,13 @@ impl BudgetGate {
         }
     }
 
+    /// The calls in a second that the limits allow at present; `None`: any number.
+    pub fn calls_per_s(&self) -> Option<f64> {
+        let share = f64::from(self.slowdown.permille()) / 1000.0;
+        let calls = self.limits.iter().filter(|limit| limit.config.unit == Unit::ApiCalls);
+        calls.map(|limit| limit.config.amount as f64 / limit.config.period.as_secs_f64() * share).min_by(f64::total_cmp)
+    }
+
     /// Whether as many requests as allowed are under way.
     pub fn is_full(&self) -> bool {
         self.max_concurrent.is_some_and(|max| self.under_way >= max)
@@ -157,7 +164,15 @@ mod tests {
 
     fn config(limits: &[BudgetLimit]) -> BudgetConfig {
         let limits = limits.to_vec();
-        BudgetConfig { id: BudgetId("b".into()), limits, max_concurrent: None, adaptive_floor_percent: Some(10) }
+        BudgetConfig {
+            id: BudgetId("b".into()),
+            limits,
+            max_concurrent: None,
+            adaptive_floor_percent: Some(10),
+            open_hours: None,
+            spent: Vec::new(),
+            short_windows_start_spent: false,
+        }
     }
 
     fn seconds(seconds: u64) -> Moment {

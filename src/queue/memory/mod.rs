@@ -7,6 +7,7 @@
 
 mod audit;
 mod configure;
+mod failures;
 mod lanes;
 mod leases;
 mod node_queue;
@@ -28,7 +29,7 @@ use tokio::sync::watch;
 use self::run::Run;
 use super::gate::Moment;
 use super::{
-    Claim, Holder, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue, QueueError,
+    Claim, DeadTask, Holder, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue, QueueError,
     ReleaseCause, Released, RunConfig, Settled, Settlement,
 };
 use crate::clock::SharedClock;
@@ -152,6 +153,10 @@ impl Queue for MemoryQueue {
 
     async fn lanes(&self, run: &RunId, limit: usize) -> Result<Vec<LaneStatus>, QueueError> {
         self.with(run, |run, now| run.lane_statuses(limit, now))
+    }
+
+    async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
+        self.with(run, |run, _| run.failures.dead(limit))
     }
 
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError> {

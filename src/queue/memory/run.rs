@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use slab::Slab;
 
+use super::failures::Failures;
 use super::lanes::{Lanes, Picked, index};
 use super::leases::Leases;
 use super::node_queue::Item;
@@ -30,6 +31,7 @@ pub(super) struct Run {
     pub(super) lanes: Lanes,
     pub(super) tasks: Slab<Entry>,
     pub(super) leases: Leases,
+    pub(super) failures: Failures,
     pub(super) holders: HashMap<u32, Member>,
     /// Origins that only redirects and token endpoints lead to.
     pub(super) elsewhere: HashMap<OriginKey, OriginGate>,
@@ -81,6 +83,7 @@ impl Run {
             lanes: Lanes::new(config.origin_protection),
             tasks: Slab::new(),
             leases: Leases::default(),
+            failures: Failures::default(),
             holders: HashMap::new(),
             elsewhere: HashMap::new(),
             seen: HashSet::new(),

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::failures::CRASHED;
 use super::leases::Lease;
 use super::run::{Run, State};
 use crate::queue::gate::Moment;
@@ -122,14 +123,14 @@ impl Run {
                 self.ledger.done += 1;
                 pushed = self.add(feedback, now);
             }
-            SettleResult::Retry { delay, .. } => {
+            SettleResult::Retry { delay, why } => {
+                self.failures.note(lease.picked.task, now, &why);
                 self.end_lease(&lease, now);
                 self.put_back(lease.picked.task, Some(now.plus(delay)), now);
             }
-            SettleResult::Dead { .. } => {
+            SettleResult::Dead { why } => {
                 self.end_lease(&lease, now);
-                self.forget(lease.picked.task);
-                self.ledger.dead += 1;
+                self.bury(lease.picked.task, &why, now);
             }
             SettleResult::Dropped => {
                 self.end_lease(&lease, now);
@@ -170,6 +171,13 @@ impl Run {
 
     fn forget(&mut self, key: u32) {
         self.tasks.remove(key as usize);
+        self.failures.forget(key);
+    }
+
+    fn bury(&mut self, key: u32, why: &str, now: Moment) {
+        let entry = self.tasks.remove(key as usize);
+        self.failures.bury(key, entry, now, why);
+        self.ledger.dead += 1;
     }
 
     /// Puts a leased task back where it was.
@@ -246,10 +254,12 @@ impl Run {
             }
             if cause == ReleaseCause::Crashed && entry.charges >= self.max_charges {
                 self.end_lease(&lease, now);
-                self.forget(lease.picked.task);
-                self.ledger.dead += 1;
+                self.bury(lease.picked.task, CRASHED, now);
                 released.dead += 1;
             } else {
+                if cause == ReleaseCause::Crashed {
+                    self.failures.note(lease.picked.task, now, CRASHED);
+                }
                 self.requeue(&lease, now);
                 released.requeued += 1;
             }
@@ -272,7 +282,7 @@ impl Run {
             .map(|(key, _)| key)
             .collect();
         for key in delayed {
-            self.tasks.remove(key);
+            self.forget(super::lanes::index(key));
             self.ledger.delayed -= 1;
             self.ledger.dropped += 1;
         }

@@ -68,13 +68,14 @@ impl Run {
     fn lane_status(&mut self, lane: u32, queues: &[u32], delayed: Option<&Delayed>, now: Moment) -> LaneStatus {
         let waiting = self.closed_gate(lane, queues, delayed, now);
         let known = &self.lanes.lanes[lane as usize];
-        let budget = self.lanes.pools[known.pool as usize].budget;
+        let budget = &self.lanes.budgets[self.lanes.pools[known.pool as usize].budget as usize];
         LaneStatus {
             origin: self.lanes.origins[known.origin as usize].key.clone(),
-            budget: self.lanes.budgets[budget as usize].id.clone(),
+            budget: budget.id.clone(),
             nodes: queues.iter().take(MAX_NAMED_NODES).map(|queue| self.node_name(*queue)).collect(),
             queued: known.queued + delayed.map_or(0, |delayed| delayed.tasks),
             leased: known.leased,
+            calls_per_s: budget.gate.calls_per_s(),
             waiting,
         }
     }

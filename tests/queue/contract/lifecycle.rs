@@ -192,6 +192,26 @@ pub(super) async fn lanes_name_what_they_hold_and_the_gate_they_wait_for(make: M
     assert_eq!(scene.queue.lanes(&scene.run, 0).await, Ok(Vec::new()));
 }
 
+pub(super) async fn lanes_say_how_fast_their_budget_is_at_present(make: MakeQueue) {
+    let limits = [limit(Unit::ApiCalls, 10, 1_000), limit(Unit::ApiCalls, 120, 60_000), limit(Unit::Bytes, 1, 1_000)];
+    let mut config = limited(&["a"], &limits);
+    config.nodes.push(node("b", "free"));
+    config.budgets[0].adaptive_floor_percent = Some(5);
+    config.budgets.push(budget("free", &[limit(Unit::Documents, 5, 1_000)]));
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push([page("a", 0), page("a", 1), page("b", 0)]).await;
+    let rates = async || {
+        let mut lanes = scene.queue.lanes(&scene.run, 10).await.unwrap();
+        lanes.sort_by_key(|lane| lane.origin.clone());
+        lanes.into_iter().map(|lane| lane.calls_per_s).collect::<Vec<_>>()
+    };
+    assert_eq!(rates().await, [Some(2.0), None]);
+    scene.claim_one(&holder).await;
+    scene.pushback(&holder, &origin_of("a"), None).await;
+    assert_eq!(rates().await, [Some(1.0), None]);
+}
+
 pub(super) async fn a_sound_run_has_nothing_to_repair(make: MakeQueue) {
     let scene = Scene::open(make, limited(&["a", "b"], &[limit(Unit::ApiCalls, 3, 5_000)])).await;
     let holder = scene.join(0).await;

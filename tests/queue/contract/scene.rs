@@ -134,6 +134,7 @@ pub(super) fn settlement(lease: LeaseRef, result: SettleResult) -> Settlement {
 pub(super) fn config(nodes: &[&str]) -> RunConfig {
     RunConfig {
         run: RunId::from("run-1"),
+        weight: 1,
         max_holders: 4,
         lease: Duration::from_mins(1),
         max_charges: 3,
@@ -169,6 +170,9 @@ pub(super) fn budget(id: &str, limits: &[BudgetLimit]) -> BudgetConfig {
         limits: limits.to_vec(),
         max_concurrent: None,
         adaptive_floor_percent: None,
+        open_hours: None,
+        spent: Vec::new(),
+        short_windows_start_spent: false,
     }
 }
 
