@@ -72,7 +72,7 @@ pub(super) fn page_effects(
         requests,
         bytes,
         protocol: origin.protocol,
-        close_when_drained: None,
+        ..TaskEffects::default()
     })
 }
 
