@@ -55,7 +55,7 @@ impl Limit {
 
     fn take(&mut self, now: i64, units: u64) {
         for _ in 0..units {
-            let slot = self.fits_at(1, 0).max(now);
+            let slot = self.fits_at(1, self.forgotten).max(now);
             self.slots.push(slot);
         }
         assert!(self.slots.len() < 100_000, "histories are short");
