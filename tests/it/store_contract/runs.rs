@@ -367,7 +367,7 @@ async fn a_node_that_is_recorded_again_in_a_run_counts_once(subject: Subject) {
 }
 
 fn etag(text: &str) -> Validators {
-    Validators { etag: Some(text.to_owned()), last_modified: None }
+    Validators { etag: Some(text.to_owned()), ..Validators::default() }
 }
 
 /// What the next run would ask with.
