@@ -4,7 +4,7 @@ use super::Moment;
 use super::pacing::{Pacing, Rate};
 use super::slowdown::Slowdown;
 use super::window::Window;
-use crate::queue::{BudgetConfig, BudgetLimit, Unit};
+use crate::queue::{BudgetConfig, BudgetLimit, SHORT_WINDOW, Unit};
 
 /// What a budget has spent, and what is under way.
 #[derive(Debug, Clone)]
@@ -42,15 +42,38 @@ impl Limit {
 }
 
 impl BudgetGate {
-    /// An unspent budget.
-    pub fn new(config: &BudgetConfig) -> Self {
-        Self {
+    /// A budget that becomes known now.
+    pub fn new(config: &BudgetConfig, now: Moment) -> Self {
+        let mut gate = Self {
             limits: config.limits.iter().copied().map(Limit::new).collect(),
             max_concurrent: config.max_concurrent,
             floor_percent: config.adaptive_floor_percent,
             slowdown: Slowdown::default(),
             under_way: 0,
+        };
+        let mut spent = config.spent.clone();
+        spent.sort_by_key(|spent| spent.at);
+        for limit in &mut gate.limits {
+            if config.short_windows_start_spent && limit.config.period <= SHORT_WINDOW {
+                limit.window.charge(now, limit.config.amount);
+                continue;
+            }
+            for spent in &spent {
+                let count = match limit.config.unit {
+                    Unit::ApiCalls => spent.calls,
+                    Unit::Documents => spent.documents,
+                    Unit::Bytes => spent.bytes,
+                };
+                limit.window.charge(now.min(spent.at.into()), count);
+            }
         }
+        gate
+    }
+
+    /// When nothing will be left to remember, if nobody asks any more; `None`: now.
+    pub fn remembers_until(&mut self, now: Moment) -> Option<Moment> {
+        let spent = self.limits.iter_mut().filter_map(|limit| limit.window.remembers_until(now)).max();
+        spent.max(self.slowdown.remembers_until(now))
     }
 
     /// Changes the limits; what was spent stays spent.
@@ -182,7 +205,7 @@ mod tests {
     #[test]
     fn all_limits_bind_and_the_one_that_opens_last_is_named() {
         let limits = [limit(Unit::ApiCalls, 2, 1), limit(Unit::Documents, 10, 60), limit(Unit::Bytes, 100, 5)];
-        let mut gate = BudgetGate::new(&config(&limits));
+        let mut gate = BudgetGate::new(&config(&limits), START);
         assert_eq!(gate.closed(START, 1), None);
         gate.spend(START, 2);
         assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(1))));
@@ -195,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_day_limit_holds_over_the_whole_day() {
-        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 1000, 86_400)]));
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 1000, 86_400)]), START);
         for call in 0..1000 {
             assert_eq!(gate.closed(seconds(call * 60), 1), None);
             gate.spend(seconds(call * 60), 1);
@@ -206,7 +229,7 @@ mod tests {
 
     #[test]
     fn slowed_down_even_a_bursting_budget_is_spread() {
-        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]));
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]), START);
         gate.spend(START, 1);
         gate.slow_down(START);
         gate.spend(START, 1);
@@ -217,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_limit_over_another_period_inherits_what_is_remembered() {
-        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]));
+        let mut gate = BudgetGate::new(&config(&[limit(Unit::ApiCalls, 10, 10)]), START);
         gate.spend(START, 10);
         gate.configure(START, &config(&[limit(Unit::ApiCalls, 10, 60)]));
         assert_eq!(gate.closed(START, 1), Some((Unit::ApiCalls, seconds(60))));

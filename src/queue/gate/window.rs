@@ -86,6 +86,14 @@ impl Window {
         }
     }
 
+    /// When nothing will be left of what was spent; `None`: now.
+    pub fn remembers_until(&mut self, now: Moment) -> Option<Moment> {
+        self.forget(now);
+        let newest = self.entries.back()?.last;
+        let rounds = i64::try_from(self.debt.div_ceil(self.amount)).unwrap_or(i64::MAX).saturating_add(1);
+        Some(Moment(newest.0.saturating_add(self.period_us.saturating_mul(rounds))))
+    }
+
     /// Drops what left the window; what that frees pays debt first.
     fn forget(&mut self, now: Moment) {
         self.pay_whole_rounds(now);

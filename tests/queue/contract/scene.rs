@@ -36,6 +36,13 @@ impl Scene {
         scene
     }
 
+    /// Another run of the same instance, at the same time.
+    pub(super) async fn open_also(&self, name: &str, config: RunConfig) -> Self {
+        let run = RunId::from(name);
+        self.queue.open(RunConfig { run: run.clone(), ..config }).await.unwrap();
+        Self { queue: self.queue.clone(), clock: self.clock.clone(), run }
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -46,6 +53,10 @@ impl Scene {
 
     pub(super) fn pass_ms(&self, ms: u64) {
         self.clock.advance(Duration::from_millis(ms));
+    }
+
+    pub(super) fn pass_until(&self, moment: Timestamp) {
+        self.clock.advance(moment.duration_since(self.now()).try_into().unwrap());
     }
 
     pub(super) async fn join(&self, token: u32) -> Holder {

@@ -285,10 +285,7 @@ impl Model {
             return demand(Law::Whole, is_refused, || format!("a node that can never go: {answer:?}"));
         }
         self.tally.count("reconfigured");
-        let now = self.now();
-        for (budget, config) in self.budgets.iter_mut().zip(&config.budgets) {
-            budget.configure(now, config);
-        }
+        self.configure_budgets(&config);
         self.runs[run].configure(config);
         same(Law::Answer, &answer, &Ok(()))
     }
