@@ -145,6 +145,7 @@ impl Model {
             Step::Configure(ref change) => self.configure(run, change).await,
             Step::CloseAndOpen => self.close_and_open(run).await,
             Step::Lanes => self.lanes(run).await,
+            Step::Dead => self.dead(run).await,
             Step::Pass { ms } => self.pass(ms),
             Step::PassUntilWoken => {
                 let left = self.woken_at.map_or(0, |at| at - self.now());

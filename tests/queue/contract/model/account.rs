@@ -26,6 +26,8 @@ pub(super) struct Run {
     pub(super) turns: Turns,
     /// Budgets and groups that there ever was something for.
     pub(super) pools: BTreeSet<(usize, usize)>,
+    /// In the order in which they died.
+    pub(super) dead: Vec<TaskId>,
     seq: u64,
 }
 
@@ -64,6 +66,8 @@ pub(super) struct Known {
     pub(super) seq: u64,
     pub(super) attempts: u32,
     pub(super) charges: u32,
+    /// When it failed, and why; `None`: in a crash.
+    pub(super) failures: Vec<(i64, Option<&'static str>)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +122,7 @@ impl Run {
             frozen: false,
             turns: Turns::default(),
             pools: BTreeSet::new(),
+            dead: Vec::new(),
             seq: 0,
         };
         run.configure(config);
@@ -195,7 +200,8 @@ impl Run {
             let state = if self.nodes[node].is_some() { State::Queued } else { State::Dropped };
             self.pools.extend(self.nodes[node].map(|node| (node.budget, node.group)));
             let seq = self.next_seq();
-            let known = Known { task: task.clone(), node, origin, state, seq, attempts: 0, charges: 0 };
+            let known =
+                Known { task: task.clone(), node, origin, state, seq, attempts: 0, charges: 0, failures: Vec::new() };
             self.tasks.insert(task.id, known);
         }
         pushed
