@@ -29,6 +29,9 @@ pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
         {
             return bad(format!("the amounts, periods and concurrency of the budget {} must be above 0", budget.id.0));
         }
+        if let Some(why) = hours_fault(budget) {
+            return bad(format!("the open hours of the budget {} {why}", budget.id.0));
+        }
     }
     let mut names = HashSet::new();
     for node in &config.nodes {
@@ -50,6 +53,19 @@ pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
         }
     }
     Ok(())
+}
+
+/// Open intervals of a budget; a year of sixteen a day is less.
+const MAX_OPEN_HOURS: usize = 8192;
+
+fn hours_fault(budget: &BudgetConfig) -> Option<String> {
+    let hours = budget.open_hours.as_deref()?;
+    if hours.len() > MAX_OPEN_HOURS {
+        return Some(format!("must be at most {MAX_OPEN_HOURS}"));
+    }
+    let is_sound = hours.iter().all(|interval| interval.from < interval.until)
+        && hours.windows(2).all(|pair| pair[0].until <= pair[1].from);
+    (!is_sound).then(|| "must be sorted and must not overlap".to_owned())
 }
 
 fn calls_at_once(budget: &BudgetConfig) -> u64 {

@@ -8,11 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use slab::Slab;
 
 use super::lanes::index;
+use super::reserved::Reserved;
 use super::right_of_way::RightOfWay;
 use crate::queue::gate::Moment;
-use crate::queue::gate::budget::BudgetGate;
+use crate::queue::gate::budget::{BudgetGate, Shut};
 use crate::queue::gate::origin::OriginGate;
-use crate::queue::{BudgetConfig, BudgetId};
+use crate::queue::{BudgetConfig, BudgetId, Gate};
 use crate::task::OriginKey;
 
 /// Below so many gates nobody looks for some to forget.
@@ -38,6 +39,7 @@ pub(super) struct Budget {
     pub(super) id: BudgetId,
     pub(super) gate: BudgetGate,
     pub(super) right_of_way: RightOfWay,
+    pub(super) reserved: Reserved,
     /// Runs that know it.
     users: u32,
 }
@@ -71,6 +73,35 @@ pub(super) enum Touched {
     Origin(u32),
 }
 
+impl Budget {
+    /// The gate that lets no task begin now, and when it opens; what waiting permits need is left to them.
+    pub(super) fn closed(&mut self, now: Moment, calls: u64) -> Option<(Gate, Moment)> {
+        let ahead = self.reserved.ahead(now, None);
+        let (shut, until) = self.gate.closed(now, calls, ahead)?;
+        Some((self.gate_of(shut), until))
+    }
+
+    /// The same for a further request of a lease. If it must wait, its calls are kept for it.
+    pub(super) fn permit(&mut self, now: Moment, calls: u64, run: u32, lease: u64) -> Result<(), (Gate, Moment)> {
+        let ahead = self.reserved.ahead(now, Some((run, lease)));
+        if let Some((shut, until)) = self.gate.closed(now, calls, ahead) {
+            self.reserved.keep(run, lease, calls, until);
+            return Err((self.gate_of(shut), until));
+        }
+        self.reserved.end(run, lease);
+        self.gate.spend(now, calls);
+        Ok(())
+    }
+
+    fn gate_of(&self, shut: Shut) -> Gate {
+        let budget = self.id.clone();
+        match shut {
+            Shut::Hours => Gate::Hours { budget },
+            Shut::Limit(unit) => Gate::Budget { budget, unit },
+        }
+    }
+}
+
 impl Gates {
     pub(super) fn budget(&self, id: &BudgetId) -> Option<u32> {
         self.budget_index.get(id).copied()
@@ -89,6 +120,7 @@ impl Gates {
             id: config.id.clone(),
             gate: BudgetGate::new(config, now),
             right_of_way: RightOfWay::default(),
+            reserved: Reserved::default(),
             users: 0,
         }));
         self.budget_index.insert(config.id.clone(), budget);

@@ -336,7 +336,7 @@ impl Lanes {
             };
             let calls = self.calls(queue);
             let known = &mut gates.budgets[budget as usize];
-            if let Some((_, until)) = known.gate.closed(now, calls) {
+            if let Some((_, until)) = known.closed(now, calls) {
                 known.right_of_way.waits(self.run, pool, until);
                 self.park_pool(gates, pool, Parked::Until(until), now);
                 return None;

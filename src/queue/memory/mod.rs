@@ -14,6 +14,7 @@ mod instance;
 mod lanes;
 mod leases;
 mod node_queue;
+mod reserved;
 mod right_of_way;
 mod run;
 mod settle;

@@ -41,10 +41,9 @@ impl Call<'_> {
         }
         let calls = if is_own { picked.calls } else { 1 };
         let budget = &mut self.gates.budgets[picked.budget as usize];
-        if let Some((unit, until)) = budget.gate.closed(now, calls) {
-            return Ok(wait(until, Gate::Budget { budget: budget.id.clone(), unit }));
+        if let Err((gate, until)) = budget.permit(now, calls, self.run.lanes.run, lease_ref.lease) {
+            return Ok(wait(until, gate));
         }
-        budget.gate.spend(now, calls);
         let gate = &mut self.gates.origins[asked as usize].gate;
         gate.sent(now);
         if !counts_already {
@@ -146,9 +145,13 @@ impl Call<'_> {
         self.leave_elsewhere(lease.elsewhere);
         let budget = &mut self.gates.budgets[picked.budget as usize];
         budget.gate.end();
+        let has_reserved = budget.reserved.end(self.run.lanes.run, lease.number);
         if budget.right_of_way.freed(self.now) {
             self.run.lanes.budget_freed(self.gates, picked.budget);
             self.gates.touch(Touched::Freed(picked.budget));
+        }
+        if has_reserved {
+            self.budget_changed(picked.budget);
         }
     }
 

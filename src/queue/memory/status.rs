@@ -108,7 +108,7 @@ impl Call<'_> {
         if budget.gate.is_full() {
             return at(Gate::BudgetConcurrency { budget: budget.id.clone() }, by_call);
         }
-        let (unit, until) = budget.gate.closed(self.now, calls)?;
-        at(Gate::Budget { budget: budget.id.clone(), unit }, until)
+        let (gate, until) = budget.closed(self.now, calls)?;
+        at(gate, until)
     }
 }
