@@ -1,5 +1,6 @@
 //! The HTTP client against servers that behave.
 
+mod permits;
 mod tls;
 
 use std::sync::Arc;

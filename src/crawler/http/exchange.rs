@@ -114,12 +114,14 @@ impl<'a> Exchange<'a> {
         let mut headers = self.headers();
         let sent_token = field.as_ref().map(|(_, value)| value.clone());
         headers.extend(field);
-        if !mem::take(&mut self.permitted) {
+        // Made ready before the permit is looked at: TLS settings may have to be read from files.
+        let client = self.client.clients.with(&origin, self.access.ca_pem.as_deref(), identity)?;
+        if !mem::take(&mut self.permitted) || self.client.clock.now() > self.gate.first_permit_lasts_until() {
             self.gate.permit(&origin).await.map_err(Failure::Gate)?;
         }
         let deadline = self.deadline();
         let outgoing = Outgoing {
-            client: self.client.clients.with(&origin, self.access.ca_pem.as_deref(), identity)?,
+            client,
             method: self.method,
             url: self.asked.clone(),
             headers,
@@ -224,10 +226,11 @@ impl<'a> Exchange<'a> {
     async fn fetch_token(&mut self, request: TokenRequest<'_>) -> Result<oauth::Token, Failure> {
         self.client.guard.check_url(request.token_url).map_err(Failure::Refused)?;
         let origin = origin_of(request.token_url);
+        let client = self.client.clients.with(&origin, self.access.ca_pem.as_deref(), None)?;
         self.gate.permit(&origin).await.map_err(Failure::Gate)?;
         let deadline = self.deadline();
         let outgoing = Outgoing {
-            client: self.client.clients.with(&origin, self.access.ca_pem.as_deref(), None)?,
+            client,
             method: Method::Post,
             url: request.token_url.clone(),
             headers: request.headers()?,
