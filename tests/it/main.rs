@@ -25,6 +25,7 @@ mod generate;
 mod http;
 mod http_hostile;
 mod local;
+mod local_health;
 mod local_runs;
 mod manifests;
 mod planner;
