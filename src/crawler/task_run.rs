@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
@@ -48,6 +49,8 @@ enum SectionWork {
 #[derive(Debug)]
 struct OpenSection {
     traversal: Traversal,
+    /// What is asked of the node; what is remembered of other questions is no answer to it.
+    question: String,
     validators: Option<Validators>,
     checkpoint: Option<Checkpoint>,
     so_far: Mutex<SoFar>,
@@ -94,9 +97,10 @@ pub(super) async fn run_task(
     traversals: Arc<Traversals>,
     holder: Arc<Holder>,
     leased: Leased,
+    permit_lasts_until: Timestamp,
 ) -> Finished {
-    let lease = leased.lease;
-    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task: &leased.task };
+    let (lease, task) = (leased.lease, &leased.task);
+    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task, permit_lasts_until };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -115,6 +119,8 @@ struct TaskRun<'a> {
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
+    /// Until when the permit that came with the claim may be used.
+    permit_lasts_until: Timestamp,
 }
 
 impl TaskRun<'_> {
@@ -196,7 +202,8 @@ impl TaskRun<'_> {
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
-        let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+        let question = &open.question;
+        let effects = page_effects(self.task, page, &response, question, requests, &node.limits, so_far, &fetched_at)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects).await
@@ -385,8 +392,11 @@ impl TaskRun<'_> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
             Opened::Open { traversal, validators, checkpoint, so_far } => {
                 self.context.progress.open_section(&self.task.section, so_far);
+                let question = self.node()?.context.question();
+                let validators = validators.filter(|validators| validators.question == question);
+                let checkpoint = checkpoint.and_then(|checkpoint| checkpoint.given_for(&question));
                 let so_far = Mutex::new(so_far);
-                SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
+                SectionWork::Open(Box::new(OpenSection { traversal, question, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
             Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
@@ -419,6 +429,10 @@ struct TaskGate<'a> {
 
 #[async_trait]
 impl RequestGate for TaskGate<'_> {
+    fn first_permit_lasts_until(&self) -> Timestamp {
+        self.run.permit_lasts_until
+    }
+
     async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed> {
         let context = self.run.context;
         let give_up_at = context.clock.now() + MAX_GATE_WAIT;

@@ -14,7 +14,7 @@ use super::run::find_node;
 use crate::crawler::{CrawlContext, CrawlEnd, Crawler, CrawlerError};
 use crate::planner::{ExecutionPlan, SkippedNode, Step, Verdict, spec_hash};
 use crate::queue::{ReleaseCause, RunConfig};
-use crate::store::{NodeOutcome, Reading, RunState, SectionReport};
+use crate::store::{NodeOutcome, NodeReading, RunState, SectionReport};
 use crate::task::{NodeName, Task};
 
 /// How many tasks are read from the store at a time when a run is resumed.
@@ -148,7 +148,7 @@ impl Crew {
             Verdict::DeadlineExceeded => Some("the run's deadline passed".to_owned()),
             Verdict::Interrupted => Some("the run was interrupted".to_owned()),
         };
-        let may_sweep = cut_short.is_none() && !self.context.incremental;
+        let may_sweep = cut_short.is_none();
         let unfinished = cut_short.unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
         store.cut_short(run, self.context.close_request(Some(unfinished))).await?;
         if may_sweep {
@@ -162,7 +162,8 @@ impl Crew {
         let unread = self.remember_nodes(books).await?;
         let known = store.nodes(&self.state.catalog).await?;
         let mut expired = expired_nodes(&unread, &known, &books.input.catalog.spec.deletion);
-        expired.retain(|_| may_sweep);
+        // Only a full run deletes by what could not be seen.
+        expired.retain(|_| may_sweep && !self.context.incremental);
         for node in &expired {
             store.sweep_expired_node(run, node, self.context.close_request(None)).await?;
         }
@@ -188,7 +189,7 @@ impl Crew {
             store.record_node(&self.state.run, name, outcome).await?;
             readings.push((name, reading));
         }
-        let in_vain = || readings.iter().filter(|(_, reading)| *reading == Reading::Nothing).map(|(name, _)| *name);
+        let in_vain = || readings.iter().filter(|(_, reading)| *reading == NodeReading::Nothing).map(|(name, _)| *name);
         if readings.len() > 1 && in_vain().count() == readings.len() {
             // Of several nodes not one could be read: that is an outage on our side, which proves nothing of theirs.
             return Ok(Vec::new());

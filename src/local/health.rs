@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::{DeletionSpec, RemovalPolicy};
 use crate::planner::NodeObservation;
-use crate::store::{NodeState, Reading, SectionReport};
+use crate::store::{NodeReading, NodeState, SectionReport};
 use crate::task::NodeName;
 
 /// What a plan needs of what the store remembers.
@@ -18,7 +18,7 @@ pub(super) fn observation_of(state: &NodeState) -> NodeObservation {
 ///
 /// A limit that was reached, a page that failed among others, or a section that failed beside others is no failure of the
 /// node: it is there. It has failed if requests failed and no section gave anything.
-pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<Reading> {
+pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<NodeReading> {
     // What was swept without having been asked for says nothing of the node.
     let asked = sections.iter().filter(|section| section.requests > 0 || section.partial.is_some());
     let is_complete = |section: &SectionReport| section.partial.is_none();
@@ -31,12 +31,12 @@ pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<Reading> {
     for section in asked {
         all_complete &= is_complete(section);
         if gave_something(section) {
-            reading = Some(Reading::Partial);
+            reading = Some(NodeReading::Partial);
         } else if section.failed_tasks > 0 {
-            reading = reading.or(Some(Reading::Nothing));
+            reading = reading.or(Some(NodeReading::Nothing));
         }
     }
-    if reading == Some(Reading::Partial) && all_complete { Some(Reading::Complete) } else { reading }
+    if reading == Some(NodeReading::Partial) && all_complete { Some(NodeReading::Complete) } else { reading }
 }
 
 /// Of nodes that could not be read, those whose records have outlived `spec.deletion.gracePeriod` and are to go.
@@ -86,15 +86,15 @@ mod tests {
         let a_page_failed = section(10, 4, 1, true);
         let not_reached = section(0, 0, 0, true);
         let swept = section(0, 0, 0, false);
-        let cases: [(&[&SectionReport], Option<Reading>); 10] = [
-            (&[&complete], Some(Reading::Complete)),
-            (&[&complete, &swept], Some(Reading::Complete)),
-            (&[&empty], Some(Reading::Complete)),
-            (&[&complete, &dead], Some(Reading::Partial)),
-            (&[&complete, &not_reached], Some(Reading::Partial)),
-            (&[&limited_before_a_record], Some(Reading::Partial)),
-            (&[&a_page_failed], Some(Reading::Partial)),
-            (&[&dead, &swept, &not_reached], Some(Reading::Nothing)),
+        let cases: [(&[&SectionReport], Option<NodeReading>); 10] = [
+            (&[&complete], Some(NodeReading::Complete)),
+            (&[&complete, &swept], Some(NodeReading::Complete)),
+            (&[&empty], Some(NodeReading::Complete)),
+            (&[&complete, &dead], Some(NodeReading::Partial)),
+            (&[&complete, &not_reached], Some(NodeReading::Partial)),
+            (&[&limited_before_a_record], Some(NodeReading::Partial)),
+            (&[&a_page_failed], Some(NodeReading::Partial)),
+            (&[&dead, &swept, &not_reached], Some(NodeReading::Nothing)),
             (&[&not_reached], None),
             (&[], None),
         ];

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::crawler::StageSeconds;
 use crate::planner::{Health, Outage, SkippedNode, Verdict};
-use crate::store::{Mode, NodeState, SectionReport};
+use crate::store::{Mode, NodeState, ReadAs, SectionReport};
 use crate::task::{CatalogName, NodeName, RunId, SectionKey};
 
 /// What a run came to.
@@ -113,6 +113,9 @@ pub struct NodeReport {
     /// The last run in which every section of it was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_succeeded_at: Option<Timestamp>,
+    /// How its own catalogue was read; nested ones say it for themselves.
+    #[serde(flatten)]
+    pub read_as: ReadAs,
     /// Its sums.
     #[serde(flatten)]
     pub totals: Totals,
@@ -269,6 +272,7 @@ impl Remembered {
             next_try_at: health.outage().map(|outage| outage.next_try),
             last_read_at: remembered.last_read_at,
             last_succeeded_at: remembered.last_succeeded_at,
+            read_as: ReadAs::default(),
             totals: sum(&sections, remembered.records),
             sections,
         }
@@ -306,7 +310,9 @@ fn crawled_node(
         message.extend(gone_sentence(&sections).filter(|_| remembered.has_expired));
     }
     let stale = state == NodeResult::Failed && remembered.state.records > 0;
-    NodeReport { message, stale, ..remembered.report(name, protocol, state, sections) }
+    let root = sections.iter().find(|section| section.section.section.is_root());
+    let read_as = root.map(|root| root.read_as.clone()).unwrap_or_default();
+    NodeReport { message, stale, read_as, ..remembered.report(name, protocol, state, sections) }
 }
 
 /// When a node that has become offline or dead is tried again.

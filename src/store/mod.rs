@@ -7,7 +7,8 @@
 //! - **Numbered.** The store allocates a section's traversal number; numbers only grow. At most one traversal of a
 //!   section is open; a stale writer (lower number or attempt) is refused.
 //! - **Derived.** Counts in a [`SectionReport`] are counted from the records when the traversal closes.
-//! - **Never deletes by mistake.** Only a complete traversal sweeps, and only under the guard. Complete: every task of the
+//! - **Never deletes by mistake.** Only a complete traversal of the whole section sweeps, and only under the guard; in an
+//!   incremental run too, if its answers say that they were the whole ([`TaskEffects::reading`]). Complete: every task of the
 //!   section settled without failure, no limit cut it short, and no fewer records than the server's own total.
 //! - **Flat.** Memory does not grow with the number of records.
 //!
@@ -20,6 +21,7 @@ pub mod files;
 mod judge;
 pub mod memory;
 mod node;
+mod section;
 mod spending;
 mod tally;
 
@@ -32,9 +34,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
-pub use self::node::{NodeOutcome, NodeState, Reading};
+pub use self::node::{NodeOutcome, NodeReading, NodeState};
+pub use self::section::{ReadAs, ReadMode, SectionReport, SectionState};
 pub use self::spending::Spending;
-use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
+use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
 use crate::record::ContentHash;
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -263,9 +266,12 @@ pub struct TaskEffects {
     pub forgiven: BTreeMap<Forgiven, u64>,
     /// Records that could not be read; the first hundred of a traversal are kept, all are counted.
     pub rejected: Vec<Rejected>,
-    /// For the next incremental traversal; takes effect when this one closes complete.
+    /// How much of the section the answer speaks for; `None`: it listed no records.
+    pub reading: Option<Reading>,
+    /// For the next incremental traversal; takes effect when this one closes complete. If none was given by then, there is
+    /// none any more, unless the document was not modified.
     pub checkpoint: Option<Checkpoint>,
-    /// For the next conditional request; takes effect when this traversal closes complete with this task alone.
+    /// For the next conditional request; takes effect when this traversal closes complete and only this task listed records.
     pub validators: Option<Validators>,
     /// Requests sent for it, with those of tries that failed.
     pub requests: u64,
@@ -355,72 +361,6 @@ pub struct DeletionGuard {
     pub max_percent: u32,
     /// Smaller sections are swept without guard.
     pub min_records: u64,
-}
-
-/// What a traversal came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SectionReport {
-    /// The section.
-    #[serde(flatten)]
-    pub section: SectionKey,
-    /// The traversal's number.
-    pub number: u64,
-    /// Records that were not there before.
-    pub added: u64,
-    /// Records whose content changed.
-    pub updated: u64,
-    /// Records seen and the same.
-    pub unchanged: u64,
-    /// Records swept, or deleted by the source's word.
-    pub deleted: u64,
-    /// Records not seen and kept all the same, because the traversal was partial or the sweep is held.
-    pub kept_unseen: u64,
-    /// Set if the traversal was partial: why, in one sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial: Option<String>,
-    /// Set if the sweep waits for a person: so many records would go.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<u64>,
-    /// Tasks that failed: the first twenty reasons.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<String>,
-    /// Tasks that failed.
-    pub failed_tasks: u64,
-    /// Requests sent.
-    pub requests: u64,
-    /// Decoded bytes received.
-    pub bytes: u64,
-    /// The protocol spoken.
-    pub protocol: String,
-    /// Faults forgiven.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub forgiven: BTreeMap<Forgiven, u64>,
-    /// Records that could not be read: the first hundred.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rejected: Vec<Rejected>,
-    /// Records that could not be read.
-    pub rejected_count: u64,
-    /// The server's own number of records, if it gave one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u64>,
-}
-
-/// What the store remembers of a section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SectionState {
-    /// The section.
-    #[serde(flatten)]
-    pub section: SectionKey,
-    /// The last traversal's number.
-    pub number: u64,
-    /// The last complete traversal's number; 0: none.
-    pub last_complete: u64,
-    /// Live records.
-    pub records: u64,
-    /// A sweep that waits for a person: traversal number and records that would go.
-    pub held: Option<(u64, u64)>,
 }
 
 /// A record's key inside a Catalog. Ordered by node, section, id.

@@ -9,7 +9,7 @@ use crate::record::ContentHash;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeOutcome {
     /// How much of it could be read.
-    pub reading: Reading,
+    pub reading: NodeReading,
     /// The hash of the `spec` that it was crawled with. Failures of a node that was described differently don't count.
     pub spec_hash: ContentHash,
     /// When.
@@ -18,7 +18,7 @@ pub struct NodeOutcome {
 
 /// How much of a node could be read in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum NodeReading {
     /// Every section, completely.
     Complete,
     /// Something: a limit was reached, a page or a section failed. The node is there.
@@ -60,12 +60,12 @@ impl NodeState {
             ..before
         };
         match outcome.reading {
-            Reading::Complete => Self { last_succeeded_at: at, last_read_at: at, ..remembered },
-            Reading::Partial => Self { last_read_at: at, ..remembered },
-            Reading::Nothing if self.failures_in_row == 0 || self.spec_hash != Some(outcome.spec_hash) => {
+            NodeReading::Complete => Self { last_succeeded_at: at, last_read_at: at, ..remembered },
+            NodeReading::Partial => Self { last_read_at: at, ..remembered },
+            NodeReading::Nothing if self.failures_in_row == 0 || self.spec_hash != Some(outcome.spec_hash) => {
                 Self { failures_in_row: 1, failing_since: at, ..remembered }
             }
-            Reading::Nothing => Self {
+            NodeReading::Nothing => Self {
                 failures_in_row: self.failures_in_row.saturating_add(1),
                 failing_since: self.failing_since.or(at),
                 ..remembered

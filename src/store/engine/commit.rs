@@ -67,6 +67,7 @@ pub(in crate::store) fn commit(
     }
 
     let mut page = Page { run: &run, number: row.number, section, feed: Feed::default(), row };
+    let is_listing = effects.reading.is_some() || !effects.records.is_empty() || effects.result != TaskResult::Done;
     let counts = page.write_records(tables, std::mem::take(&mut effects.records))?;
     page.touch_rejected(tables, &effects.rejected)?;
     page.delete(tables, &effects.deleted_ids)?;
@@ -76,7 +77,7 @@ pub(in crate::store) fn commit(
     let Page { feed, mut row, section, .. } = page;
     feed.write(tables, &run)?;
     sections::list(tables, &traversal.section, section.key, row.number, &effects.listed_sections)?;
-    row.tally.absorb(&mut effects);
+    row.tally.absorb(&mut effects, is_listing);
     if tables.remove(Table::Pending, &task_key)? {
         row.pending -= 1;
     }

@@ -281,7 +281,7 @@ async fn a_sweep_of_thousands_names_each_in_the_feed(subject: Subject) {
 async fn expire(subject: &Subject, close: CloseTraversal) -> Vec<SectionReport> {
     let run = subject.begin().await;
     subject.traverse(&run, &root("acme"), failed(1, "no answer")).await;
-    subject.store().record_node(&run, &"acme".into(), outcome(Reading::Nothing, 9)).await.unwrap();
+    subject.store().record_node(&run, &"acme".into(), outcome(NodeReading::Nothing, 9)).await.unwrap();
     subject.store().sweep_expired_node(&run, &"acme".into(), close).await.unwrap();
     let reports = subject.store().reports(&run).await.unwrap();
     subject.finish(&run).await;

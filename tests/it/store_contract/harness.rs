@@ -215,7 +215,7 @@ pub(super) fn approving(section: &SectionKey, number: u64) -> CloseTraversal {
 }
 
 /// A node, described as always, was read so far.
-pub(super) fn outcome(reading: Reading, second: i64) -> NodeOutcome {
+pub(super) fn outcome(reading: NodeReading, second: i64) -> NodeOutcome {
     NodeOutcome { reading, spec_hash: ContentHash::of(b"spec"), at: at(second) }
 }
 
@@ -236,6 +236,7 @@ pub(super) fn report(section: &SectionKey, number: u64) -> SectionReport {
         requests: 0,
         bytes: 0,
         protocol: "DCAT".to_owned(),
+        read_as: ReadAs::default(),
         forgiven: BTreeMap::new(),
         rejected: Vec::new(),
         rejected_count: 0,

@@ -338,7 +338,7 @@ async fn reports_are_those_of_the_run_in_order_of_their_sections(subject: Subjec
 }
 
 /// Runs over one node, each with how it was read, when, and the spec it was crawled with; what is remembered after each.
-async fn remembered_after(subject: &Subject, runs: &[(Reading, i64, &str)]) -> Vec<NodeState> {
+async fn remembered_after(subject: &Subject, runs: &[(NodeReading, i64, &str)]) -> Vec<NodeState> {
     let mut states = Vec::new();
     for (reading, second, spec) in runs {
         let run = subject.begin().await;
@@ -366,7 +366,7 @@ fn state(succeeded: i64, read: i64, crawled: i64, failing: Option<(u32, i64)>, s
 }
 
 async fn a_node_remembers_its_successes_and_failures(subject: Subject) {
-    use Reading::{Complete, Nothing, Partial};
+    use NodeReading::{Complete, Nothing, Partial};
     subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
     let runs = [Complete, Nothing, Nothing, Partial, Nothing, Complete];
     let runs: Vec<_> =
@@ -383,7 +383,7 @@ async fn a_node_remembers_its_successes_and_failures(subject: Subject) {
 }
 
 async fn failures_of_a_node_that_was_described_differently_do_not_count(subject: Subject) {
-    use Reading::{Complete, Nothing};
+    use NodeReading::{Complete, Nothing};
     subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
     let runs =
         [(Complete, 1, "old"), (Nothing, 2, "old"), (Nothing, 3, "old"), (Nothing, 4, "new"), (Nothing, 5, "new")];
@@ -399,7 +399,7 @@ async fn failures_of_a_node_that_was_described_differently_do_not_count(subject:
 
 async fn a_node_that_is_recorded_again_in_a_run_counts_once(mut subject: Subject) {
     let run = subject.begin().await;
-    for (second, reading) in [(1, Reading::Nothing), (2, Reading::Complete), (3, Reading::Nothing)] {
+    for (second, reading) in [(1, NodeReading::Nothing), (2, NodeReading::Complete), (3, NodeReading::Nothing)] {
         subject.store().record_node(&run, &"acme".into(), outcome(reading, second)).await.unwrap();
         subject.next_process();
     }
@@ -414,7 +414,7 @@ async fn a_node_that_is_recorded_again_in_a_run_counts_once(mut subject: Subject
 }
 
 fn etag(text: &str) -> Validators {
-    Validators { etag: Some(text.to_owned()), last_modified: None }
+    Validators { etag: Some(text.to_owned()), ..Validators::default() }
 }
 
 /// What the next run would ask with.
