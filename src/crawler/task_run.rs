@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
-use super::effects::{SoFar, page_effects};
+use super::effects::page_effects;
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::progress::Stage;
 use super::settle::Verdict;
@@ -20,7 +21,7 @@ use crate::finding::{Checkpoint, Limited, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{Committed, Opened, SoFar, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -29,7 +30,7 @@ const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// The traversals that this crawler has opened.
+/// The traversals that this crawler has open: as many as are under way, not as many as the run has.
 #[derive(Debug, Default)]
 pub(super) struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
@@ -48,6 +49,8 @@ enum SectionWork {
 #[derive(Debug)]
 struct OpenSection {
     traversal: Traversal,
+    /// What is asked of the node; what is remembered of other questions is no answer to it.
+    question: String,
     validators: Option<Validators>,
     checkpoint: Option<Checkpoint>,
     so_far: Mutex<SoFar>,
@@ -93,9 +96,10 @@ pub(super) async fn run_task(
     traversals: Arc<Traversals>,
     holder: Arc<Holder>,
     leased: Leased,
+    permit_lasts_until: Timestamp,
 ) -> Finished {
-    let lease = leased.lease;
-    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task: &leased.task };
+    let (lease, task) = (leased.lease, &leased.task);
+    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task, permit_lasts_until };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -114,6 +118,8 @@ struct TaskRun<'a> {
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
+    /// Until when the permit that came with the claim may be used.
+    permit_lasts_until: Timestamp,
 }
 
 impl TaskRun<'_> {
@@ -195,7 +201,8 @@ impl TaskRun<'_> {
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
-        let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+        let question = &open.question;
+        let effects = page_effects(self.task, page, &response, question, requests, &node.limits, so_far, &fetched_at)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects).await
@@ -228,7 +235,7 @@ impl TaskRun<'_> {
         let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
         if let Ok(mut so_far) = open.so_far.lock() {
-            *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
+            *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
         }
         if documents > 0 && committed.repeated == documents && self.task.page > 0 {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
@@ -246,6 +253,10 @@ impl TaskRun<'_> {
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
+    fn sections(&self) -> MutexGuard<'_, HashMap<SectionKey, Arc<OnceCell<SectionWork>>>> {
+        self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
         self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,7 +269,9 @@ impl TaskRun<'_> {
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
-            self.count(super::progress::NodeProgress::close_section);
+            self.context.progress.close_section(&open.traversal.section);
+            // A straggler is told by the store that the section is closed.
+            self.sections().remove(&open.traversal.section);
         }
         Ok(committed)
     }
@@ -346,7 +359,7 @@ impl TaskRun<'_> {
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
         let cell = {
-            let mut opened = self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut opened = self.sections();
             opened.entry(self.task.section.clone()).or_default().clone()
         };
         cell.get_or_try_init(|| self.open_traversal()).await?;
@@ -355,10 +368,13 @@ impl TaskRun<'_> {
 
     async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
-            Opened::Open { traversal, validators, checkpoint } => {
-                self.count(super::progress::NodeProgress::open_section);
-                let so_far = Mutex::default();
-                SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
+            Opened::Open { traversal, validators, checkpoint, so_far } => {
+                self.context.progress.open_section(&self.task.section, so_far);
+                let question = self.node()?.context.question();
+                let validators = validators.filter(|validators| validators.question == question);
+                let checkpoint = checkpoint.and_then(|checkpoint| checkpoint.given_for(&question));
+                let so_far = Mutex::new(so_far);
+                SectionWork::Open(Box::new(OpenSection { traversal, question, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
             Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
@@ -391,6 +407,10 @@ struct TaskGate<'a> {
 
 #[async_trait]
 impl RequestGate for TaskGate<'_> {
+    fn first_permit_lasts_until(&self) -> Timestamp {
+        self.run.permit_lasts_until
+    }
+
     async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed> {
         let context = self.run.context;
         let give_up_at = context.clock.now() + MAX_GATE_WAIT;

@@ -151,8 +151,7 @@ impl Crew {
         };
         let unfinished = cut_short.clone().unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
         store.cut_short(&self.state.run, self.context.close_request(Some(unfinished))).await?;
-        let full = !self.context.incremental;
-        if cut_short.is_none() && full {
+        if cut_short.is_none() {
             for node in crawled {
                 store.sweep_unlisted(&self.state.run, node, self.context.close_request(None)).await?;
             }

@@ -17,6 +17,7 @@ mod run;
 pub mod secrets;
 mod suggest;
 pub mod text;
+mod time_left;
 pub mod validate;
 mod waiting;
 

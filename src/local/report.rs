@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::crawler::StageSeconds;
 use crate::planner::{SkippedNode, Verdict};
-use crate::store::{Mode, SectionReport};
+use crate::store::{Mode, ReadAs, SectionReport};
 use crate::task::{CatalogName, NodeName, RunId, SectionKey};
 
 /// What a run came to.
@@ -95,6 +95,9 @@ pub struct NodeReport {
     /// Its records are older than this run, because it failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
+    /// How its own catalogue was read; nested ones say it for themselves.
+    #[serde(flatten)]
+    pub read_as: ReadAs,
     /// Its sums.
     #[serde(flatten)]
     pub totals: Totals,
@@ -176,6 +179,7 @@ pub(super) fn build_report(input: ReportInput) -> Report {
             state: NodeResult::Skipped,
             message,
             stale: false,
+            read_as: ReadAs::default(),
             totals,
             sections: Vec::new(),
         });
@@ -190,6 +194,7 @@ pub(super) fn build_report(input: ReportInput) -> Report {
             state: NodeResult::Removed,
             message,
             stale: false,
+            read_as: ReadAs::default(),
             totals,
             sections,
         });
@@ -239,7 +244,9 @@ fn crawled_node(
         (None, None) => (NodeResult::Complete, held),
     };
     let keeps_old_records = state == NodeResult::Failed && records > 0;
-    NodeReport { name, protocol, state, message, stale: keeps_old_records, totals, sections }
+    let root = sections.iter().find(|section| section.section.section.is_root());
+    let read_as = root.map(|root| root.read_as.clone()).unwrap_or_default();
+    NodeReport { name, protocol, state, message, stale: keeps_old_records, read_as, totals, sections }
 }
 
 /// What is held, and how a person lets it go.

@@ -20,19 +20,22 @@ use super::report::Report;
 use super::secrets::SecretSources;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RunMode};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, Stopwatch};
 use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
-use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
+use crate::queue::{BudgetId, SharedQueue};
 use crate::store::files::{FileStore, STATE_DIR};
-use crate::store::{DeletionGuard, Mode, RunStart, RunState, SharedStore};
+use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
 use crate::task::{NodeName, SectionKey, SectionPath};
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
 const TICK: Duration = Duration::from_millis(200);
+
+/// Looking takes no more than one part in so many of the time, however many nodes there are.
+const LOOKING_SHARE: u32 = 20;
 
 /// The report's name in the output directory.
 pub const REPORT_FILE: &str = "report.json";
@@ -101,22 +104,27 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     let http = HttpClient::new(options.http.clone(), options.clock.clone())
         .map_err(|error| LocalError::Http(error.to_string()))?;
     let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
-    options.display.begin(&input, &state, &context.progress, resumed);
+    if resumed {
+        count_closed_sections(&context).await?;
+    }
+    options.display.begin(&input, &state, &context.progress, budgets_of(&plan), resumed);
     for (node, problem) in &problems {
         info!(node = %node, "node can't be crawled: {problem}");
     }
     let mut crew = Crew::new(context.clone(), state.clone(), resumed, problems);
     let crawled = plan.nodes.clone();
     let skipped = plan.skipped.clone();
+    let mut tick = TICK;
     let verdict = loop {
         if let Some(verdict) = crew.apply(&plan).await? {
             break verdict;
         }
         tokio::select! {
             ended = crew.crawler_ended() => ended?,
-            () = tokio::time::sleep(TICK) => {}
+            () = tokio::time::sleep(tick) => {}
             () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
         }
+        let looking = Stopwatch::start();
         let observed = observe_queue(queue.as_ref(), &state.run).await?;
         options.display.update(
             &context.progress,
@@ -131,6 +139,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
             interrupted: options.interrupt.is_cancelled(),
         };
         plan = plan_run(&build_snapshot(&input, &state, &remembered, live));
+        tick = TICK.max(looking.elapsed() * LOOKING_SHARE);
     };
     options.display.end();
     if verdict == Verdict::Interrupted {
@@ -178,6 +187,27 @@ async fn begin(
     let state = store.begin_run(start).await?;
     // The store keeps it; here it would only take memory.
     Ok((input, RunState { spec: String::new(), ..state }, false))
+}
+
+/// Which budget each node counts against.
+fn budgets_of(plan: &ExecutionPlan) -> BTreeMap<NodeName, BudgetId> {
+    let configs = plan.steps.iter().filter_map(|step| match step {
+        Step::OpenQueue { config } => Some(config),
+        _ => None,
+    });
+    configs.flat_map(|config| &config.nodes).map(|node| (node.name.clone(), node.budget.clone())).collect()
+}
+
+/// Progress goes on where it was: sections that the run has closed are not opened again.
+async fn count_closed_sections(context: &CrawlContext) -> Result<(), LocalError> {
+    for closed in context.store.reports(&context.run).await? {
+        if let Some(progress) = context.progress.node(&closed.section.node) {
+            let records = closed.added + closed.updated + closed.unchanged;
+            let SectionReport { requests, bytes, total, .. } = closed;
+            progress.add_earlier(SoFar { records, requests, bytes, total });
+        }
+    }
+    Ok(())
 }
 
 fn build_context(

@@ -39,6 +39,9 @@ pub const TURN_TASKS: u32 = 10;
 /// A claim gives no more tasks than this, whatever was asked.
 pub const MAX_CLAIM_TASKS: usize = 1000;
 
+/// A permit that was not used within this time is void: what was permitted when must say what a server sees when.
+pub const PERMIT_LASTS: Duration = Duration::from_millis(250);
+
 /// When to ask again for a permit that waits for another request to end.
 pub const PERMIT_RETRY: Duration = Duration::from_millis(50);
 

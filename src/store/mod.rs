@@ -7,7 +7,8 @@
 //! - **Numbered.** The store allocates a section's traversal number; numbers only grow. At most one traversal of a
 //!   section is open; a stale writer (lower number or attempt) is refused.
 //! - **Derived.** Counts in a [`SectionReport`] are counted from the records when the traversal closes.
-//! - **Never deletes by mistake.** Only a complete traversal sweeps, and only under the guard. Complete: every task of the
+//! - **Never deletes by mistake.** Only a complete traversal of the whole section sweeps, and only under the guard; in an
+//!   incremental run too, if its answers say that they were the whole ([`TaskEffects::reading`]). Complete: every task of the
 //!   section settled without failure, no limit cut it short, and no fewer records than the server's own total.
 //! - **Flat.** Memory does not grow with the number of records.
 //!
@@ -30,7 +31,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
-use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
+use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
 use crate::record::ContentHash;
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -173,6 +174,8 @@ pub enum Opened {
         validators: Option<Validators>,
         /// What an incremental traversal may start from.
         checkpoint: Option<Checkpoint>,
+        /// What the traversal has come to: above zero if the run is resumed.
+        so_far: SoFar,
     },
     /// Another run has it open: skip the section, and say so.
     HeldBy {
@@ -184,6 +187,19 @@ pub enum Opened {
         /// Its report.
         report: Box<SectionReport>,
     },
+}
+
+/// What a traversal under way has come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Distinct records seen.
+    pub records: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+    /// The server's own number of records, if it gave one.
+    pub total: Option<u64>,
 }
 
 /// A traversal under way, as its writer presents it.
@@ -222,9 +238,12 @@ pub struct TaskEffects {
     pub forgiven: BTreeMap<Forgiven, u64>,
     /// Records that could not be read; the first hundred of a traversal are kept, all are counted.
     pub rejected: Vec<Rejected>,
-    /// For the next incremental traversal; takes effect when this one closes complete.
+    /// How much of the section the answer speaks for; `None`: it listed no records.
+    pub reading: Option<Reading>,
+    /// For the next incremental traversal; takes effect when this one closes complete. If none was given by then, there is
+    /// none any more, unless the document was not modified.
     pub checkpoint: Option<Checkpoint>,
-    /// For the next conditional request; takes effect when this traversal closes complete with this task alone.
+    /// For the next conditional request; takes effect when this traversal closes complete and only this task listed records.
     pub validators: Option<Validators>,
     /// Requests sent for it.
     pub requests: u64,
@@ -348,6 +367,9 @@ pub struct SectionReport {
     pub bytes: u64,
     /// The protocol spoken.
     pub protocol: String,
+    /// How it was read.
+    #[serde(flatten)]
+    pub read_as: ReadAs,
     /// Faults forgiven.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub forgiven: BTreeMap<Forgiven, u64>,
@@ -359,6 +381,32 @@ pub struct SectionReport {
     /// The server's own number of records, if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+/// How a section was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadAs {
+    /// How much of it; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadMode>,
+    /// Since when changes were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Why it was read in full in an incremental run: ends the sentence "read in full, because …".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_full_because: Option<String>,
+}
+
+/// How much of a section was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadMode {
+    /// All of it.
+    Full,
+    /// What changed.
+    Incremental,
+    /// Nothing: the source said that it has not changed.
+    NotModified,
 }
 
 /// How a node fared in a run.

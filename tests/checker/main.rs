@@ -1,5 +1,14 @@
 //! An independent judge of a crawl, and the claims that it judges: it reads the servers' request log and the stored
 //! records, never the program's own counters.
+//!
+//! | what | file |
+//! |---|---|
+//! | what servers saw | `log` |
+//! | what is held, and what there is | `stored` |
+//! | the limits, as a policy states them | `rules` |
+//! | the laws, pure | `laws` |
+//! | the verdict, as data | `verdict` |
+//! | the judge is tested: histories with seeded faults | `faults`, `synthetic`, `judged` |
 
 #![allow(
     clippy::unwrap_used,
@@ -7,3 +16,19 @@
     clippy::panic,
     reason = "a test fails by panicking, in its helpers too"
 )]
+
+#[path = "../support/trawler.rs"]
+#[expect(dead_code, reason = "other tests need the rest of it")]
+mod trawler;
+#[path = "../support/watched/mod.rs"]
+mod watched;
+
+mod faults;
+mod judged;
+mod laws;
+mod log;
+mod place;
+mod rules;
+mod stored;
+mod synthetic;
+mod verdict;

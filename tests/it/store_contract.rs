@@ -4,6 +4,7 @@
 mod deletion;
 mod files;
 mod harness;
+mod incremental;
 mod model;
 mod nested;
 mod records;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::failures::Failures;
 use super::gates::Gates;
 use super::lanes::{Lanes, Picked, index};
-use super::leases::Leases;
+use super::leases::{Leases, random};
 use super::node_queue::Item;
 use crate::queue::gate::Moment;
 use crate::queue::{Claim, Holder, JoinRequest, Leased, Ledger, MAX_CLAIM_TASKS, Pushed, QueueError, RunConfig};
@@ -36,6 +36,7 @@ pub(super) struct Run {
     pub(super) holders: HashMap<u32, Member>,
     seen: HashSet<TaskId>,
     delayed: BinaryHeap<Reverse<(Moment, u64, u32)>>,
+    /// Starts at random: a holder of a queue that was lost or closed has no place in this one.
     fences: u64,
     seq: u64,
     sequence: u64,
@@ -96,7 +97,7 @@ impl Run {
             holders: HashMap::new(),
             seen: HashSet::new(),
             delayed: BinaryHeap::new(),
-            fences: 0,
+            fences: u64::from(random()),
             seq: 0,
             sequence: 0,
             someone_waits: false,

@@ -49,10 +49,11 @@ pub(super) fn close_row(
         .into_iter()
         .filter_map(|(edge, listed_in)| (listed_in < number).then_some(edge))
         .collect();
+    let mode = row.tally.mode(run.state.mode);
     let verdict = judge(&Closing {
         section: &name,
         number,
-        mode: run.state.mode,
+        mode,
         tally: &row.tally,
         pending: row.pending,
         census: &census,
@@ -61,14 +62,14 @@ pub(super) fn close_row(
         close,
     });
     sweep(tables, run, &section, number, &verdict)?;
-    if verdict.partial.is_none() && verdict.held.is_none() && run.state.mode == Mode::Full {
+    if verdict.partial.is_none() && verdict.held.is_none() && mode == Mode::Full {
         for edge in &lost {
             tables.remove(Table::Edges, edge)?;
         }
     }
     section.records = census.live() - verdict.swept;
-    section.remember(number, run.state.mode, &row.tally, &verdict);
-    let report = report(&name, number, &row.tally, &census, verdict);
+    section.remember(number, mode, &row.tally, &verdict);
+    let report = report(&name, number, run.state.mode, &row.tally, &census, verdict);
     row.report = Some(report.clone());
     // The report says it now.
     row.tally = Tally::default();
@@ -87,12 +88,12 @@ impl SectionRow {
             return;
         }
         self.last_complete = number;
-        self.checkpoint = tally.checkpoint.clone().or_else(|| self.checkpoint.take());
+        self.checkpoint = tally.checkpoint.clone().or_else(|| self.checkpoint.take().filter(|_| tally.not_modified));
         if mode == Mode::Full {
             self.held = verdict.held.map(|records| (number, records));
         }
         // "Not modified" would count what is held as seen: the next traversal must look at the document itself.
-        if tally.settled == 1 && self.held.is_none() {
+        if tally.listing == 1 && self.held.is_none() {
             self.validators = tally.validators.clone().or_else(|| old.filter(|_| tally.not_modified));
         }
     }
@@ -115,7 +116,7 @@ pub(super) fn close_open(tables: &mut impl Write, run: &RunRow, close: &CloseTra
         }
         let verdict = Verdict { partial: close.cut_short.clone(), kept_unseen: section.records, ..Verdict::default() };
         let name = sections::name_of(tables, short)?;
-        let report = report(&name, section.number, &row.tally, &Census::default(), verdict);
+        let report = report(&name, section.number, run.state.mode, &row.tally, &Census::default(), verdict);
         save_report(tables, run, short, &report)?;
     }
     Ok(())
@@ -169,7 +170,7 @@ pub(in crate::store) fn sweep_unlisted(
     close: &CloseTraversal,
 ) -> Result<Vec<SectionReport>, StoreError> {
     let run = under_way(tables, run)?;
-    if run.state.mode == Mode::Incremental || close.cut_short.is_some() {
+    if close.cut_short.is_some() {
         return Ok(Vec::new());
     }
     let listed = sections::reachable(tables, &run.state.catalog, node)?;
@@ -256,7 +257,7 @@ fn sweep_gone(
             row.checkpoint = None;
         }
         save(tables, Table::Sections, &keys::section(&run.state.catalog, &name), &row)?;
-        let report = report(&name, row.number, &Tally::default(), &Census::default(), verdict);
+        let report = report(&name, row.number, run.state.mode, &Tally::default(), &Census::default(), verdict);
         save_report(tables, run, row.key, &report)?;
         reports.push(report);
     }

@@ -8,7 +8,9 @@ use super::{Read, Table, Write, keys, sections};
 use crate::finding::Rejected;
 use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
-use crate::store::{ChangeKind, Committed, Mode, Opened, RecordWrite, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{
+    ChangeKind, Committed, Mode, Opened, RecordWrite, SoFar, StoreError, TaskEffects, TaskResult, Traversal,
+};
 use crate::task::{RunId, SectionKey, TaskKind};
 
 pub(in crate::store) fn open_traversal(
@@ -33,11 +35,12 @@ pub(in crate::store) fn open_traversal(
         traversal.session = tables.session();
         save(tables, Table::Traversals, &key, &traversal)?;
     }
-    let TraversalRow { number, attempt, .. } = traversal;
+    let TraversalRow { number, attempt, tally, .. } = traversal;
     Ok(Opened::Open {
         traversal: Traversal { run: run.state.run, section: section.clone(), number, attempt },
         validators: row.validators,
         checkpoint: row.checkpoint.filter(|_| run.state.mode == Mode::Incremental),
+        so_far: SoFar { records: tally.seen, requests: tally.requests, bytes: tally.bytes, total: tally.total },
     })
 }
 
@@ -62,6 +65,7 @@ pub(in crate::store) fn commit(
     }
 
     let mut page = Page { run: &run, number: row.number, section, feed: Feed::default(), row };
+    let is_listing = effects.reading.is_some() || !effects.records.is_empty() || effects.result != TaskResult::Done;
     let counts = page.write_records(tables, std::mem::take(&mut effects.records))?;
     page.touch_rejected(tables, &effects.rejected)?;
     page.delete(tables, &effects.deleted_ids)?;
@@ -71,7 +75,7 @@ pub(in crate::store) fn commit(
     let Page { feed, mut row, section, .. } = page;
     feed.write(tables, &run)?;
     sections::list(tables, &traversal.section, section.key, row.number, &effects.listed_sections)?;
-    row.tally.absorb(&mut effects);
+    row.tally.absorb(&mut effects, is_listing);
     if tables.remove(Table::Pending, &task_key)? {
         row.pending -= 1;
     }

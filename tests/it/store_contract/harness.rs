@@ -231,6 +231,7 @@ pub(super) fn report(section: &SectionKey, number: u64) -> SectionReport {
         requests: 0,
         bytes: 0,
         protocol: "DCAT".to_owned(),
+        read_as: ReadAs::default(),
         forgiven: BTreeMap::new(),
         rejected: Vec::new(),
         rejected_count: 0,

@@ -193,7 +193,7 @@ fn effects(task: u8, records: &[(u8, u8)], twist: &Twist) -> TaskEffects {
             effects.feedback.push(super::harness::task(&sections()[*section], &cursor.to_string()));
         }
         Twist::Validators => {
-            effects.validators = Some(Validators { etag: Some(format!("{task}")), last_modified: None });
+            effects.validators = Some(Validators { etag: Some(format!("{task}")), ..Validators::default() });
         }
     }
     effects

@@ -64,7 +64,8 @@ async fn not_modified_counts_all_records_and_listed_sections_as_seen(subject: Su
     let traversal = subject.open(&run, &acme).await;
     let effects = TaskEffects { result: TaskResult::NotModified, ..page(1, &[]) };
     assert_eq!(subject.commit(&traversal, effects).await, Committed { seen: 1, ..Committed::default() });
-    assert_eq!(subject.close(&traversal).await, SectionReport { unchanged: 1, ..report(&acme, 2) });
+    let read_as = ReadAs { read: Some(ReadMode::NotModified), ..ReadAs::default() };
+    assert_eq!(subject.close(&traversal).await, SectionReport { unchanged: 1, read_as, ..report(&acme, 2) });
     assert_eq!(sweep(&subject, &run).await, []);
     let marks: Vec<_> = subject.all().await.into_iter().map(|record| record.last_seen).collect();
     assert_eq!(marks, [2, 1]);
@@ -170,7 +171,7 @@ async fn a_run_that_was_cut_short_sweeps_no_unlisted_section(subject: Subject) {
 
 async fn a_section_that_comes_back_is_read_anew(subject: Subject) {
     let x = nested("acme", "x");
-    let validators = Some(Validators { etag: Some("one".to_owned()), last_modified: None });
+    let validators = Some(Validators { etag: Some("one".to_owned()), ..Validators::default() });
     let run = subject.begin().await;
     subject.traverse(&run, &root("acme"), listing(0, &["r"], &["x"])).await;
     subject.traverse(&run, &x, TaskEffects { validators, ..page(1, &["a"]) }).await;

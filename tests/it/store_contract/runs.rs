@@ -22,6 +22,7 @@ contract!(
     a_page_link_that_leads_back_makes_the_traversal_partial,
     a_page_link_that_leads_back_is_excused_when_the_total_was_given,
     a_resumed_run_keeps_the_number_and_raises_the_attempt,
+    a_resumed_traversal_says_what_it_has_come_to,
     two_workers_of_one_process_share_an_attempt,
     an_attempt_that_was_taken_over_is_superseded,
     a_traversal_of_an_earlier_run_is_refused,
@@ -212,6 +213,22 @@ async fn a_resumed_run_keeps_the_number_and_raises_the_attempt(mut subject: Subj
     assert_eq!(subject.close(&second).await, SectionReport { added: 2, deleted: 1, ..report(&acme, 2) });
 }
 
+async fn a_resumed_traversal_says_what_it_has_come_to(mut subject: Subject) {
+    let acme = root("acme");
+    let run = subject.begin().await;
+    let so_far = |opened| match opened {
+        Opened::Open { so_far, .. } => so_far,
+        other => panic!("not open: {other:?}"),
+    };
+    let opened = subject.store().open_traversal(&run, &acme).await.unwrap();
+    assert_eq!(so_far(opened), SoFar::default());
+    let first = subject.open(&run, &acme).await;
+    subject.commit(&first, TaskEffects { requests: 2, bytes: 70, total: Some(9), ..page(1, &["a", "b"]) }).await;
+    subject.next_process();
+    let opened = subject.store().open_traversal(&run, &acme).await.unwrap();
+    assert_eq!(so_far(opened), SoFar { records: 2, requests: 2, bytes: 70, total: Some(9) });
+}
+
 async fn two_workers_of_one_process_share_an_attempt(subject: Subject) {
     let run = subject.begin().await;
     let first = subject.open(&run, &root("acme")).await;
@@ -350,7 +367,7 @@ async fn a_node_that_is_recorded_again_in_a_run_counts_once(subject: Subject) {
 }
 
 fn etag(text: &str) -> Validators {
-    Validators { etag: Some(text.to_owned()), last_modified: None }
+    Validators { etag: Some(text.to_owned()), ..Validators::default() }
 }
 
 /// What the next run would ask with.
