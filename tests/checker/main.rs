@@ -8,6 +8,8 @@
 //! | the limits, as a policy states them | `rules` |
 //! | the laws, pure | `laws` |
 //! | the verdict, as data | `verdict` |
+//! | a crawl of a watched federation, by the real command | `place` |
+//! | limits over seconds and minutes, in real time | `throttle`, `minute` |
 //! | the judge is tested: histories with seeded faults | `faults`, `synthetic`, `judged` |
 
 #![allow(
@@ -27,8 +29,11 @@ mod faults;
 mod judged;
 mod laws;
 mod log;
+mod machine;
+mod minute;
 mod place;
 mod rules;
 mod stored;
 mod synthetic;
+mod throttle;
 mod verdict;

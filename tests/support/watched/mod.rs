@@ -182,6 +182,10 @@ impl Watched {
         self.shared.state().under_way
     }
 
+    pub(crate) fn servers(&self) -> usize {
+        self.layout.servers
+    }
+
     /// How many pages it has in all.
     pub(crate) fn pages(&self) -> usize {
         self.shared.state().catalogues.iter().map(Catalogue::pages).sum()
