@@ -27,11 +27,13 @@ mod watched;
 
 mod faults;
 mod judged;
+mod kill;
 mod laws;
 mod log;
 mod machine;
 mod minute;
 mod place;
+mod random;
 mod rules;
 mod stored;
 mod synthetic;

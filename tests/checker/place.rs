@@ -97,7 +97,13 @@ pub(crate) const RUN: [&str; 7] = ["run", "-q", "-f", "in.yaml", "-d", "out", "-
 
 impl Place {
     pub(crate) fn new(federation: &Watched, policy: &Policy) -> Self {
-        let workplace = Workplace::new();
+        let place = Self { workplace: Workplace::new() };
+        place.write(federation, policy);
+        place
+    }
+
+    /// Writes the manifests, or replaces them.
+    pub(crate) fn write(&self, federation: &Watched, policy: &Policy) {
         let nodes = federation.nodes(|node| {
             let connection = match policy.per {
                 // The servers are the connections.
@@ -107,8 +113,7 @@ impl Place {
             };
             format!("  throttlePolicyRef: {{name: limited}}\n{connection}")
         });
-        workplace.write("in.yaml", &(policy.manifests(SOON) + &nodes));
-        Self { workplace }
+        self.workplace.write("in.yaml", &(policy.manifests(SOON) + &nodes));
     }
 
     pub(crate) fn held(&self) -> Stored {

@@ -31,8 +31,7 @@ pub(crate) struct Layout {
 /// A request about which is to be decided.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    pub(crate) server: usize,
-    /// How many requests came to this server before.
+    /// How many requests came to its server before.
     pub(crate) number: usize,
 }
 
@@ -170,11 +169,6 @@ impl Watched {
     /// The log of all requests that were answered or given up since the last call.
     pub(crate) fn take_log(&self) -> String {
         std::mem::take(&mut self.shared.state().seen).iter().map(Seen::line).collect()
-    }
-
-    /// How many requests were answered or given up since the log was taken.
-    pub(crate) fn answered(&self) -> usize {
-        self.shared.state().seen.len()
     }
 
     /// How many requests are under way.
