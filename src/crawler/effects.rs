@@ -3,17 +3,20 @@
 use bytes::Bytes;
 
 use super::context::NodeLimits;
-use crate::finding::{Limited, Validators};
+use crate::finding::{Limited, Reading, Validators};
 use crate::protocol::{Page, Response};
 use crate::record::{Origin, Record};
 use crate::store::{RecordWrite, SoFar, TaskEffects, TaskResult};
 use crate::task::{Task, TaskKind};
 
-/// Turns a page into effects. `so_far`: what the traversal had before this page, as far as this crawler knows. Feedback that would pass a limit of the node is left out, and the limit is named.
+/// Turns a page into effects. `so_far`: what the traversal had before this page, as far as this crawler knows. `question`
+/// is what was asked: what is remembered of the answer holds for it alone. Feedback that would pass a limit of the node
+/// is left out, and the limit is named.
 pub(super) fn page_effects(
     task: &Task,
     page: Page,
     response: &Response,
+    question: &str,
     requests: u64,
     limits: &NodeLimits,
     so_far: SoFar,
@@ -46,8 +49,12 @@ pub(super) fn page_effects(
         protocol: page.protocol.to_string(),
         fetched_at: fetched_at.to_owned(),
     };
-    let alone = task.kind == TaskKind::Root && feedback.is_empty();
-    let validators = Validators { etag: response.etag.clone(), last_modified: response.last_modified.clone() };
+    let alone = task.kind == TaskKind::Root && feedback.is_empty() && !matches!(page.reading, Some(Reading::Since(_)));
+    let validators = Validators {
+        question: question.to_owned(),
+        etag: response.etag.clone(),
+        last_modified: response.last_modified.clone(),
+    };
     Ok(TaskEffects {
         task: task.id,
         result: TaskResult::Done,
@@ -59,12 +66,13 @@ pub(super) fn page_effects(
         total: page.total,
         forgiven: page.forgiven,
         rejected: page.rejected,
-        checkpoint: page.checkpoint,
+        reading: page.reading,
+        checkpoint: page.checkpoint.map(|checkpoint| checkpoint.kept_for(question)),
         validators: (alone && !validators.is_empty()).then_some(validators),
         requests,
         bytes,
         protocol: origin.protocol,
-        close_when_drained: None,
+        ..TaskEffects::default()
     })
 }
 

@@ -4,10 +4,11 @@
 mod gates;
 mod holders;
 mod lifecycle;
-mod model;
+pub(crate) mod model;
 mod order;
 mod parity;
 mod scene;
+mod stress;
 mod waiting;
 
 use std::sync::Arc;
@@ -54,7 +55,7 @@ macro_rules! contract {
             order::lanes_take_turns,
             order::inside_a_node_status_decides_then_age,
             order::a_node_of_higher_priority_goes_more_often_and_starves_nobody,
-            order::a_small_node_is_done_early_among_large_ones,
+            order::a_small_node_is_done_within_three_rounds_of_turns,
             order::turns_are_kept_when_the_gate_lets_through_one_at_a_time,
             order::lanes_under_one_budget_go_by_their_active_nodes,
             order::a_closed_gate_blocks_no_other_lane,
@@ -95,7 +96,12 @@ macro_rules! contract {
             parity::c_06_freeze_refuses_every_push_from_that_instant_and_can_be_lifted,
             parity::c_07_stop_loses_nothing_that_was_accepted,
             parity::c_08_what_is_tracked_can_be_listed_at_any_time,
-            parity::c_09_every_seed_goes_through_feedback_once,
+            stress::c_09_50_tokens_50_workers_1_000_seeds,
+            stress::c_09_10_tokens_50_workers_1_000_seeds,
+            stress::c_09_50_tokens_10_workers_1_000_seeds,
+            stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
+            stress::c_09_50_tokens_5_000_workers_100_000_seeds,
+            stress::c_09_5_000_tokens_50_workers_100_000_seeds,
             model::any_history_keeps_the_guarantees,
         }
     };

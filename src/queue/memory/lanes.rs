@@ -212,11 +212,7 @@ impl Lanes {
 
     /// The queue of a node's tasks for an origin.
     pub(super) fn queue(&mut self, node: u32, origin: &OriginKey, now: Moment) -> u32 {
-        let origin = self.origin(origin).unwrap_or_else(|| {
-            self.origin_index.insert(origin.clone(), index(self.origins.len()));
-            self.origins.push(Origin { key: origin.clone(), gate: OriginGate::default(), waiting: Vec::new() });
-            index(self.origins.len() - 1)
-        });
+        let origin = self.origin(origin).unwrap_or_else(|| self.adopt(origin, OriginGate::default()));
         if let Some(&queue) = self.queue_index.get(&(node, origin)) {
             return queue;
         }
@@ -227,6 +223,14 @@ impl Lanes {
         self.queue_index.insert((node, origin), queue);
         self.nodes[node as usize].queues.push(queue);
         queue
+    }
+
+    /// An origin that tasks ask from now on, with what is known of it.
+    pub(super) fn adopt(&mut self, origin: &OriginKey, gate: OriginGate) -> u32 {
+        let position = index(self.origins.len());
+        self.origin_index.insert(origin.clone(), position);
+        self.origins.push(Origin { key: origin.clone(), gate, waiting: Vec::new() });
+        position
     }
 
     fn lane(&mut self, origin: u32, budget: u32, group: u32, now: Moment) -> u32 {

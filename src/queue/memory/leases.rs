@@ -39,9 +39,7 @@ pub(super) struct Leases {
 
 impl Default for Leases {
     fn default() -> Self {
-        let seed = RandomState::new().hash_one(0).to_le_bytes();
-        let count = u32::from_le_bytes([seed[0], seed[1], seed[2], seed[3]]);
-        Self { live: Slab::new(), count, expiries: BinaryHeap::new() }
+        Self { live: Slab::new(), count: random(), expiries: BinaryHeap::new() }
     }
 }
 
@@ -110,6 +108,12 @@ impl Leases {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Lease> {
         self.live.iter().map(|(_, lease)| lease)
     }
+}
+
+/// A number that is not guessed twice.
+pub(super) fn random() -> u32 {
+    let [first, second, third, fourth, ..] = RandomState::new().hash_one(0).to_le_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
 }
 
 fn is_current(live: &Slab<Lease>, expires: Moment, number: u64) -> bool {

@@ -9,7 +9,7 @@ use slab::Slab;
 
 use super::failures::Failures;
 use super::lanes::{Lanes, Picked, index};
-use super::leases::Leases;
+use super::leases::{Leases, random};
 use super::node_queue::Item;
 use crate::queue::gate::Moment;
 use crate::queue::gate::origin::OriginGate;
@@ -37,6 +37,7 @@ pub(super) struct Run {
     pub(super) elsewhere: HashMap<OriginKey, OriginGate>,
     seen: HashSet<TaskId>,
     delayed: BinaryHeap<Reverse<(Moment, u64, u32)>>,
+    /// Starts at random: a holder of a queue that was lost or closed has no place in this one.
     fences: u64,
     seq: u64,
     pub(super) sequence: u64,
@@ -88,7 +89,7 @@ impl Run {
             elsewhere: HashMap::new(),
             seen: HashSet::new(),
             delayed: BinaryHeap::new(),
-            fences: 0,
+            fences: u64::from(random()),
             seq: 0,
             sequence: 0,
             someone_waits: false,
@@ -141,6 +142,9 @@ impl Run {
                 continue;
             }
             self.ledger.queued += 1;
+            if let Some(gate) = self.elsewhere.remove(&task.origin) {
+                self.lanes.adopt(&task.origin, gate);
+            }
             let queue = self.lanes.queue(node, &task.origin, now);
             let entry = Entry { task, queue, node, seq: 0, attempts: 0, charges: 0, state: State::Queued };
             let key = index(self.tasks.insert(entry));

@@ -64,7 +64,8 @@ async fn not_modified_counts_all_records_and_listed_sections_as_seen(subject: Su
     let traversal = subject.open(&run, &acme).await;
     let effects = TaskEffects { result: TaskResult::NotModified, ..page(1, &[]) };
     assert_eq!(subject.commit(&traversal, effects).await, Committed { seen: 1, ..Committed::default() });
-    assert_eq!(subject.close(&traversal).await, SectionReport { unchanged: 1, ..report(&acme, 2) });
+    let read_as = ReadAs { read: Some(ReadMode::NotModified), ..ReadAs::default() };
+    assert_eq!(subject.close(&traversal).await, SectionReport { unchanged: 1, read_as, ..report(&acme, 2) });
     assert_eq!(sweep(&subject, &run).await, []);
     let marks: Vec<_> = subject.all().await.into_iter().map(|record| record.last_seen).collect();
     assert_eq!(marks, [2, 1]);
@@ -170,7 +171,7 @@ async fn a_run_that_was_cut_short_sweeps_no_unlisted_section(subject: Subject) {
 
 async fn a_section_that_comes_back_is_read_anew(subject: Subject) {
     let x = nested("acme", "x");
-    let validators = Some(Validators { etag: Some("one".to_owned()), last_modified: None });
+    let validators = Some(Validators { etag: Some("one".to_owned()), ..Validators::default() });
     let run = subject.begin().await;
     subject.traverse(&run, &root("acme"), listing(0, &["r"], &["x"])).await;
     subject.traverse(&run, &x, TaskEffects { validators, ..page(1, &["a"]) }).await;
@@ -203,7 +204,7 @@ async fn a_cycle_of_sections_is_traversed_once_each(subject: Subject) {
 async fn a_removed_node_is_swept_and_forgotten(subject: Subject) {
     tree(&subject, &["x"], &[("x", &[])]).await;
     let run = subject.begin().await;
-    let outcome = NodeOutcome { succeeded: true, at: at(1) };
+    let outcome = outcome(NodeReading::Complete, 1);
     subject.store().record_node(&run, &"acme".into(), outcome).await.unwrap();
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), closing()).await.unwrap();
     let swept = |section: SectionKey| SectionReport { deleted: 1, ..gone(&section, 1) };
@@ -237,7 +238,12 @@ async fn a_partial_sweeps_approval_does_not_cover_a_removal(subject: Subject) {
     assert_eq!(subject.section(&acme).await.held, Some((2, 8)));
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 2) }]);
+    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
+    subject.finish(&run).await;
+    // Nor in the run after, when as many wait as are there.
+    let run = subject.begin().await;
+    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
+    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
 }
 
 async fn a_node_that_fails_keeps_its_records(subject: Subject) {
