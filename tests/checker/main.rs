@@ -25,6 +25,7 @@ mod trawler;
 #[path = "../support/watched/mod.rs"]
 mod watched;
 
+mod day;
 mod faults;
 mod judged;
 mod kill;
