@@ -8,7 +8,7 @@ use trawler::queue::{
 use trawler::task::{NodeName, RunId};
 
 use super::scene::{
-    MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, origin_of, page, page_at, pages,
+    MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, open_at, origin_of, page, page_at, pages,
     retry_after_ms, rows,
 };
 use trawler::queue::Unit;
@@ -61,6 +61,10 @@ pub(super) async fn a_configuration_that_contradicts_itself_is_refused(make: Mak
         RunConfig { max_holders: 0, ..good() },
         RunConfig { max_charges: 0, ..good() },
         RunConfig { lease: Duration::ZERO, ..good() },
+        RunConfig { weight: 0, ..good() },
+        RunConfig { budgets: vec![open_at("open", &[(0, 10), (5, 20)])], ..good() },
+        RunConfig { budgets: vec![open_at("open", &[(20, 30), (0, 10)])], ..good() },
+        RunConfig { budgets: vec![open_at("open", &[(10, 10)])], ..good() },
         RunConfig { origin_protection: bad_protection, ..good() },
         RunConfig { nodes: vec![node("a", "missing")], ..good() },
         RunConfig { budgets: vec![budget("open", &[]), budget("open", &[])], ..good() },

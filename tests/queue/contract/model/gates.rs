@@ -9,6 +9,8 @@ use super::world::{INITIAL_BACK_OFF_MS, MAX_BACK_OFF_MS};
 
 /// A caller this late still has his slot.
 const LATENESS_US: i64 = 20_000;
+/// So long after its moment somebody who waits may go before others, and those who were told so before the next.
+const RIGHT_OF_WAY_MS: i64 = 200;
 const FULL: u32 = 1_000;
 
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub(super) struct Budget {
     floor_percent: Option<u32>,
     permille: u32,
     last_event: Option<i64>,
+    contended_at: i64,
 }
 
 #[derive(Debug)]
@@ -55,7 +58,7 @@ impl Limit {
 
     fn take(&mut self, now: i64, units: u64) {
         for _ in 0..units {
-            let slot = self.fits_at(1, 0).max(now);
+            let slot = self.fits_at(1, self.forgotten).max(now);
             self.slots.push(slot);
         }
         assert!(self.slots.len() < 100_000, "histories are short");
@@ -103,7 +106,18 @@ impl Budget {
             floor_percent: config.adaptive_floor_percent,
             permille: FULL,
             last_event: None,
+            contended_at: i64::MIN / 2,
         }
+    }
+
+    /// Somebody waits for it at this moment, and may go before others when it opens.
+    pub(super) fn contend(&mut self, at: i64) {
+        self.contended_at = self.contended_at.max(at);
+    }
+
+    /// When nobody goes first any more.
+    pub(super) fn free_for_all_at(&self) -> i64 {
+        self.contended_at + RIGHT_OF_WAY_MS
     }
 
     pub(super) fn configure(&mut self, now: i64, config: &BudgetConfig) {

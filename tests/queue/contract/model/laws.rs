@@ -47,6 +47,8 @@ pub(crate) enum Law {
     Woken,
     /// Crashes charge, and only they; attempts are those that were made.
     Charges,
+    /// The dead are listed with why they died.
+    Dead,
     /// A call with a part that is refused changes nothing.
     Whole,
     /// The answer says what was done.

@@ -64,6 +64,7 @@ pub(crate) enum Step {
     Configure(Change),
     CloseAndOpen,
     Lanes,
+    Dead,
     Pass {
         ms: u64,
     },
@@ -111,6 +112,7 @@ impl Step {
             Self::Configure(_) => "step: configure",
             Self::CloseAndOpen => "step: close and open",
             Self::Lanes => "step: lanes",
+            Self::Dead => "step: dead",
             Self::Pass { .. } | Self::PassUntilWoken => "step: pass",
         }
     }
@@ -119,7 +121,7 @@ impl Step {
 pub(super) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => push(),
-        4 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
+        6 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
         24 => (0..TOKENS, 0..30_usize).prop_map(|(token, max)| Step::Claim { token, max }),
         16 => settle(),
         10 => (any::<usize>(), proptest::option::of(0..ORIGINS.len()))
@@ -136,6 +138,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         3 => change().prop_map(Step::Configure),
         1 => Just(Step::PushOfAStranger),
         1 => Just(Step::Lanes),
+        2 => Just(Step::Dead),
         1 => proptest::bool::weighted(0.1)
             .prop_map(|close| if close { Step::CloseAndOpen } else { Step::Lanes }),
         12 => prop_oneof![3 => Just(1), 3 => Just(20), 3 => Just(100), 2 => Just(600), 1 => Just(2_000), 1 => Just(6_000)]
@@ -175,7 +178,7 @@ fn pushback() -> impl Strategy<Value = Step> {
 }
 
 fn cause() -> impl Strategy<Value = ReleaseCause> {
-    prop_oneof![2 => Just(ReleaseCause::Crashed), 1 => Just(ReleaseCause::Disrupted), 1 => Just(ReleaseCause::Finished)]
+    prop_oneof![4 => Just(ReleaseCause::Crashed), 1 => Just(ReleaseCause::Disrupted), 1 => Just(ReleaseCause::Finished)]
 }
 
 fn late_call() -> impl Strategy<Value = LateCall> {

@@ -69,7 +69,7 @@ pub(super) fn change() -> impl Strategy<Value = Change> {
         3 => (node(), 0..BUDGETS.len()).prop_map(|(node, budget)| Change::Move { node, budget }),
         2 => (node(), 0..GROUPS.len()).prop_map(|(node, group)| Change::Regroup { node, group }),
         1 => (node(), -1..4_i32).prop_map(|(node, priority)| Change::Priority { node, priority }),
-        1 => (node(), 1..5_u32).prop_map(|(node, calls)| Change::Cost { node, calls }),
+        2 => (node(), 1..8_u32).prop_map(|(node, calls)| Change::Cost { node, calls }),
         1 => (2..=TOKENS).prop_map(Change::Holders),
     ]
 }
