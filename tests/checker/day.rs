@@ -41,7 +41,8 @@ struct Simulation {
     seen: Vec<Seen>,
 }
 
-fn policy_config(policy: &Policy, nodes: usize) -> RunConfig {
+/// What a queue is told of a policy: one budget for so many nodes.
+pub(crate) fn policy_config(policy: &Policy, nodes: usize) -> RunConfig {
     let limit = |limit: &Limit| BudgetLimit {
         unit: match limit.unit {
             Unit::ApiCalls => queue::Unit::ApiCalls,

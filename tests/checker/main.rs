@@ -36,6 +36,7 @@ mod minute;
 mod place;
 mod random;
 mod rules;
+mod stall;
 mod stored;
 mod synthetic;
 mod throttle;

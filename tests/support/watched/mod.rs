@@ -134,14 +134,19 @@ impl Watched {
         federation
     }
 
+    /// Where a node's connector is.
+    pub(crate) fn endpoint(&self, node: usize) -> String {
+        format!("http://{}/{}", self.addresses[node % self.layout.servers], node_name(node))
+    }
+
     /// The manifests of its nodes, each with these further lines of `spec`.
     pub(crate) fn nodes(&self, more: impl Fn(usize) -> String) -> String {
         (0..self.layout.nodes)
             .map(|node| {
-                let (name, address) = (node_name(node), self.addresses[node % self.layout.servers]);
+                let (name, endpoint) = (node_name(node), self.endpoint(node));
                 format!(
                     "---\napiVersion: trawler.dev/v1alpha1\nkind: CatalogNode\nmetadata: {{name: {name}, labels: {{in: test}}}}\n\
-                     spec:\n  endpoint: http://{address}/{name}\n  protocol: DSP\n{}",
+                     spec:\n  endpoint: {endpoint}\n  protocol: DSP\n{}",
                     more(node)
                 )
             })
