@@ -162,7 +162,8 @@ impl Crew {
         let unread = self.remember_nodes(books).await?;
         let known = store.nodes(&self.state.catalog).await?;
         let mut expired = expired_nodes(&unread, &known, &books.input.catalog.spec.deletion);
-        expired.retain(|_| may_sweep);
+        // Only a full run deletes by what could not be seen.
+        expired.retain(|_| may_sweep && !self.context.incremental);
         for node in &expired {
             store.sweep_expired_node(run, node, self.context.close_request(None)).await?;
         }

@@ -95,9 +95,6 @@ pub struct NodeReport {
     /// Its records are older than this run, because nothing of it could be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
-    /// How its own catalogue was read; nested ones say it for themselves.
-    #[serde(flatten)]
-    pub read_as: ReadAs,
     /// How it fares over runs.
     #[serde(default)]
     pub health: NodeHealth,
@@ -116,6 +113,9 @@ pub struct NodeReport {
     /// The last run in which every section of it was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_succeeded_at: Option<Timestamp>,
+    /// How its own catalogue was read; nested ones say it for themselves.
+    #[serde(flatten)]
+    pub read_as: ReadAs,
     /// Its sums.
     #[serde(flatten)]
     pub totals: Totals,
@@ -256,15 +256,12 @@ impl Remembered {
     /// A report without message.
     fn report(self, name: &NodeName, protocol: String, state: NodeResult, sections: Vec<SectionReport>) -> NodeReport {
         let Self { state: remembered, health, .. } = self;
-        let root = sections.iter().find(|section| section.section.section.is_root());
-        let read_as = root.map(|root| root.read_as.clone()).unwrap_or_default();
         NodeReport {
             name: name.clone(),
             protocol,
             state,
             message: None,
             stale: false,
-            read_as,
             health: match health {
                 Health::Online => NodeHealth::Online,
                 Health::Offline(_) => NodeHealth::Offline,
@@ -275,6 +272,7 @@ impl Remembered {
             next_try_at: health.outage().map(|outage| outage.next_try),
             last_read_at: remembered.last_read_at,
             last_succeeded_at: remembered.last_succeeded_at,
+            read_as: ReadAs::default(),
             totals: sum(&sections, remembered.records),
             sections,
         }
@@ -312,7 +310,9 @@ fn crawled_node(
         message.extend(gone_sentence(&sections).filter(|_| remembered.has_expired));
     }
     let stale = state == NodeResult::Failed && remembered.state.records > 0;
-    NodeReport { message, stale, ..remembered.report(name, protocol, state, sections) }
+    let root = sections.iter().find(|section| section.section.section.is_root());
+    let read_as = root.map(|root| root.read_as.clone()).unwrap_or_default();
+    NodeReport { message, stale, read_as, ..remembered.report(name, protocol, state, sections) }
 }
 
 /// When a node that has become offline or dead is tried again.
