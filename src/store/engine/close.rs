@@ -246,17 +246,25 @@ fn sweep_gone(
 ) -> Result<Vec<SectionReport>, StoreError> {
     let mut reports = Vec::new();
     for (name, mut row) in gone {
-        let verdict = judge_gone(&name, row.number, row.records, row.held, close);
+        let verdict = judge_gone(&name, row.records, row.held, close);
         sweep(tables, run, &row, row.number, &verdict)?;
         row.records -= verdict.swept;
-        row.held = verdict.held.map(|records| (row.number, records));
+        row.held = verdict.held.map(|records| match row.held {
+            Some(held) if held.1 == records => held,
+            // An approval names a number: one that was given for anything else must not cover this.
+            _ => {
+                row.number += 1;
+                (row.number, records)
+            }
+        });
+        let number = row.held.map_or(row.number, |(number, _)| number);
         if row.held.is_none() {
             // Should it come back, it must be read anew.
             row.validators = None;
             row.checkpoint = None;
         }
         save(tables, Table::Sections, &keys::section(&run.state.catalog, &name), &row)?;
-        let report = report(&name, row.number, &Tally::default(), &Census::default(), verdict);
+        let report = report(&name, number, &Tally::default(), &Census::default(), verdict);
         save_report(tables, run, row.key, &report)?;
         reports.push(report);
     }
