@@ -29,15 +29,16 @@ const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// The traversals that this crawler has opened.
+/// The traversals that this process has opened. Its crawlers share them: what one has counted towards a limit, or spent
+/// on a try that failed, counts for whoever goes on.
 #[derive(Debug, Default)]
-pub(super) struct Traversals {
+pub struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
     /// Requests of tries that failed, of tasks that will be tried again: they count as the task's when it is settled.
     spent: Mutex<HashMap<TaskId, u64>>,
 }
 
-/// A section as this crawler works on it.
+/// A section as this process works on it.
 #[derive(Debug)]
 enum SectionWork {
     Open(Box<OpenSection>),
@@ -88,14 +89,9 @@ impl Done {
 }
 
 /// Runs one leased task. Its effects are in the store before this returns; the caller settles it.
-pub(super) async fn run_task(
-    context: Arc<CrawlContext>,
-    traversals: Arc<Traversals>,
-    holder: Arc<Holder>,
-    leased: Leased,
-) -> Finished {
+pub(super) async fn run_task(context: Arc<CrawlContext>, holder: Arc<Holder>, leased: Leased) -> Finished {
     let lease = leased.lease;
-    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task: &leased.task };
+    let run = TaskRun { context: &context, holder: &holder, lease, task: &leased.task };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -110,7 +106,6 @@ pub(super) async fn run_task(
 
 struct TaskRun<'a> {
     context: &'a CrawlContext,
-    traversals: &'a Traversals,
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
@@ -153,7 +148,8 @@ impl TaskRun<'_> {
                 let requests = u64::from(spent.requests);
                 self.count(|progress| progress.add_answer(requests, 0));
                 let result = TaskResult::NotModified;
-                self.commit(open, TaskEffects { task: self.task.id, result, requests, ..TaskEffects::default() }).await
+                let effects = TaskEffects { task: self.task.id, result, requests, ..TaskEffects::default() };
+                self.commit(open, effects, false).await
             }
             Ok(Fetched::Response { response, spent }) => {
                 self.take(node, open, &reader_context, Arc::from(response), u64::from(spent.requests)).await
@@ -189,16 +185,19 @@ impl TaskRun<'_> {
     ) -> Result<Done, TaskError> {
         self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
         let decoding = Stopwatch::start();
-        let page = self.decode(node, reader_context, &response).await?;
+        let page = self.decode(node, reader_context, &response).await.inspect_err(|_| {
+            *self.spent().entry(self.task.id).or_default() += requests;
+        })?;
         self.context.progress.add_time(Stage::Decode, decoding.elapsed());
         self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
+        let reads_again = page.reads_again;
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
         let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
-        self.commit(open, effects).await
+        self.commit(open, effects, reads_again).await
     }
 
     /// Decodes a page; a large one off the event loop, so that other tasks go on.
@@ -220,7 +219,7 @@ impl TaskRun<'_> {
     }
 
     /// Stores the effects, and closes the traversal if this was its last task.
-    async fn commit(&self, open: &OpenSection, effects: TaskEffects) -> Result<Done, TaskError> {
+    async fn commit(&self, open: &OpenSection, effects: TaskEffects, reads_again: bool) -> Result<Done, TaskError> {
         let documents = effects.records.len() as u64;
         let bytes = effects.bytes;
         let mut feedback = effects.feedback.clone();
@@ -230,7 +229,7 @@ impl TaskRun<'_> {
         if let Ok(mut so_far) = open.so_far.lock() {
             *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
         }
-        if documents > 0 && committed.repeated == documents && self.task.page > 0 {
+        if documents > 0 && committed.repeated == documents && self.task.page > 0 && !reads_again {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
             for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page)
             {
@@ -247,7 +246,7 @@ impl TaskRun<'_> {
     }
 
     fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
-        self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes effects durable; the section's last ones close its traversal in the same step.
@@ -346,7 +345,7 @@ impl TaskRun<'_> {
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
         let cell = {
-            let mut opened = self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut opened = self.context.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
             opened.entry(self.task.section.clone()).or_default().clone()
         };
         cell.get_or_try_init(|| self.open_traversal()).await?;
@@ -355,9 +354,9 @@ impl TaskRun<'_> {
 
     async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
-            Opened::Open { traversal, validators, checkpoint } => {
+            Opened::Open { traversal, validators, checkpoint, seen, bytes } => {
                 self.count(super::progress::NodeProgress::open_section);
-                let so_far = Mutex::default();
+                let so_far = Mutex::new(SoFar { records: seen, bytes });
                 SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),

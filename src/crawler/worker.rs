@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, warn};
 
 use super::context::CrawlContext;
-use super::task_run::{Finished, Traversals, run_task};
+use super::task_run::{Finished, run_task};
 use crate::queue::{Claim, Holder, JoinRequest, LeaseRef, Leased, QueueError, SettleResult, Settlement};
 use crate::store::StoreError;
 use crate::task::SectionKey;
@@ -59,14 +59,8 @@ impl Crawler {
     pub async fn run(&self, token: u32, uid: String, group: String) -> Result<CrawlEnd, CrawlerError> {
         let request = JoinRequest { run: self.context.run.clone(), token, uid, group };
         let holder = Arc::new(self.context.queue.join(request).await?);
-        let mut shift = Shift {
-            crawler: self,
-            holder,
-            traversals: Arc::default(),
-            tasks: JoinSet::new(),
-            leases: HashMap::new(),
-            finished: Vec::new(),
-        };
+        let mut shift =
+            Shift { crawler: self, holder, tasks: JoinSet::new(), leases: HashMap::new(), finished: Vec::new() };
         let end = shift.work().await;
         shift.abandon().await;
         if let Ok(end) = &end {
@@ -80,7 +74,6 @@ impl Crawler {
 struct Shift<'a> {
     crawler: &'a Crawler,
     holder: Arc<Holder>,
-    traversals: Arc<Traversals>,
     tasks: JoinSet<Finished>,
     leases: HashMap<Id, (LeaseRef, SectionKey)>,
     finished: Vec<Settlement>,
@@ -131,7 +124,7 @@ impl Shift<'_> {
     fn start(&mut self, leased: Leased) {
         let (lease, section) = (leased.lease, leased.task.section.clone());
         let span = tracing::error_span!("task", run = %self.holder.run, node = %section.node, task = %leased.task.id);
-        let run = run_task(self.crawler.context.clone(), self.traversals.clone(), self.holder.clone(), leased);
+        let run = run_task(self.crawler.context.clone(), self.holder.clone(), leased);
         let handle = self.tasks.spawn(run.instrument(span));
         self.leases.insert(handle.id(), (lease, section));
     }

@@ -173,6 +173,10 @@ pub enum Opened {
         validators: Option<Validators>,
         /// What an incremental traversal may start from.
         checkpoint: Option<Checkpoint>,
+        /// Records that this traversal has seen so far, if the run was resumed.
+        seen: u64,
+        /// Decoded bytes that it has received so far.
+        bytes: u64,
     },
     /// Another run has it open: skip the section, and say so.
     HeldBy {
@@ -218,6 +222,8 @@ pub struct TaskEffects {
     pub limited: Option<Limited>,
     /// The server's own number of records.
     pub total: Option<u64>,
+    /// A total below the one before hides nothing: what may have slipped by is read again.
+    pub heeds_total: bool,
     /// Faults forgiven.
     pub forgiven: BTreeMap<Forgiven, u64>,
     /// Records that could not be read; the first hundred of a traversal are kept, all are counted.

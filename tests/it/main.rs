@@ -27,6 +27,7 @@ mod http_hostile;
 mod local;
 mod local_runs;
 mod manifests;
+mod never_deletes;
 mod planner;
 mod protocol_contract;
 mod real_data;

@@ -76,6 +76,8 @@ impl Reader for CkanReader {
         };
         check_entries(response, found.results.len())?;
         let mut page = Page { forgiven: faults, total: found.count, protocol: "CKAN".into(), ..Page::default() };
+        page.heeds_total = true;
+        page.reads_again = position.again;
         let got = found.results.len() as u64;
         let newest = read_packages(&mut page, &found.results);
         let asked = u64::from(settings(node).page_size.max(1));

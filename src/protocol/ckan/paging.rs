@@ -17,6 +17,9 @@ pub(super) struct Position {
     /// The newest modification date so far: what an incremental traversal starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) newest: Option<String>,
+    /// Read again, to find rows that slipped by: most of it is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) again: bool,
 }
 
 impl Position {
@@ -78,7 +81,7 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
     if seen.got < seen.asked && seen.count.is_some_and(|count| after < count) {
         forgive(&mut page.forgiven, Forgiven::ClampedPageSize);
     }
-    let cursor = Position { start, total: seen.count, newest }.to_cursor();
+    let cursor = Position { start, total: seen.count, newest, again: reads_again }.to_cursor();
     let next = Task::new(task.section.clone(), TaskKind::Page, task.origin.clone(), cursor);
     let page_number = task.page.saturating_add(1);
     page.feedback.push(Task { page: page_number, provenance: task.provenance.clone(), ..next });

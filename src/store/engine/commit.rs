@@ -33,11 +33,13 @@ pub(in crate::store) fn open_traversal(
         traversal.session = tables.session();
         save(tables, Table::Traversals, &key, &traversal)?;
     }
-    let TraversalRow { number, attempt, .. } = traversal;
+    let TraversalRow { number, attempt, tally, .. } = traversal;
     Ok(Opened::Open {
         traversal: Traversal { run: run.state.run, section: section.clone(), number, attempt },
         validators: row.validators,
         checkpoint: row.checkpoint.filter(|_| run.state.mode == Mode::Incremental),
+        seen: tally.seen,
+        bytes: tally.bytes,
     })
 }
 
