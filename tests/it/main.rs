@@ -30,6 +30,7 @@ mod local;
 mod local_health;
 mod local_runs;
 mod manifests;
+mod never_deletes;
 mod planner;
 mod protocol_contract;
 mod real_data;
