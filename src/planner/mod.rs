@@ -6,6 +6,7 @@
 
 mod budgets;
 mod execution_plan;
+mod hours;
 mod plan_run;
 mod select;
 mod shares;
