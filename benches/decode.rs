@@ -47,12 +47,14 @@ fn node(settings: ProtocolSettings) -> NodeContext {
 
 fn answer(body: Vec<u8>) -> Response {
     Response {
+        date: None,
         status: 200,
         url: Url::parse("https://acme.example/dsp/2025-1/catalog/request").unwrap(),
         content_type: Some("application/json".to_owned()),
         links: Vec::new(),
         etag: None,
         last_modified: None,
+        date: None,
         body: body.into(),
     }
 }

@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 
 use super::common::colours_on;
 use crate::local::text::shown;
-use crate::local::{NodeReport, NodeResult, REPORT_FILE, Report, RunOutcome};
+use crate::local::{NodeHealth, NodeReport, NodeResult, REPORT_FILE, Report, RunOutcome};
 use crate::store::{Mode, ReadAs, ReadMode};
 
 /// More nodes than this are summed up: the failed ones are named first, the rest is in the report.
@@ -124,8 +124,7 @@ fn table(nodes: &[&NodeReport], says_how: bool) -> Table {
         if colours { cell.add_attribute(Attribute::Bold) } else { cell }
     }));
     for node in nodes {
-        let state = if node.stale { format!("{} (stale)", node.state) } else { node.state.to_string() };
-        let state = Cell::new(state);
+        let state = Cell::new(state_of(node));
         let mut row = vec![
             Cell::new(shown(node.name.as_str(), 40)),
             Cell::new(shown(&node.protocol, 24)),
@@ -145,6 +144,17 @@ fn table(nodes: &[&NodeReport], says_how: bool) -> Table {
         }
     }
     table
+}
+
+/// "failed (offline, stale)".
+fn state_of(node: &NodeReport) -> String {
+    let health = match node.health {
+        NodeHealth::Online => None,
+        NodeHealth::Offline => Some("offline"),
+        NodeHealth::Dead => Some("dead"),
+    };
+    let marks: Vec<&str> = health.into_iter().chain(node.stale.then_some("stale")).collect();
+    if marks.is_empty() { node.state.to_string() } else { format!("{} ({})", node.state, marks.join(", ")) }
 }
 
 fn colour_of(state: NodeResult) -> Color {

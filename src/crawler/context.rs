@@ -59,6 +59,8 @@ pub struct CrawlNode {
     pub access: Arc<NodeAccess>,
     /// How far a traversal may go.
     pub limits: NodeLimits,
+    /// What a request for one dataset costs in calls.
+    pub api_calls_per_document: u32,
 }
 
 /// `spec.limits` of a node, per traversal of a section.

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
-use super::effects::page_effects;
+use super::effects::{Answer, page_effects};
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::progress::Stage;
 use super::settle::Verdict;
@@ -21,7 +21,7 @@ use crate::finding::{Checkpoint, Limited, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, Opened, SoFar, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{Committed, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -66,7 +66,8 @@ pub(super) struct Finished {
 /// What went wrong with a task.
 enum TaskError {
     Fetch(FetchError),
-    Read(ReadError),
+    /// With the requests that the answer took.
+    Read(ReadError, u64),
     Internal(String),
     Fatal(CrawlerError),
 }
@@ -148,7 +149,7 @@ impl TaskRun<'_> {
         if self.context.incremental && open.checkpoint.is_some() {
             reader_context.to_mut().checkpoint.clone_from(&open.checkpoint);
         }
-        let request = node.reader.request(&reader_context, self.task).map_err(TaskError::Read)?;
+        let request = node.reader.request(&reader_context, self.task).map_err(|error| TaskError::Read(error, 0))?;
         let validators = open.validators.as_ref().filter(|_| request.conditional && self.task.kind == TaskKind::Root);
         let gate = TaskGate { run: self };
         let fetching = Stopwatch::start();
@@ -195,14 +196,14 @@ impl TaskRun<'_> {
     ) -> Result<Done, TaskError> {
         self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
         let decoding = Stopwatch::start();
-        let page = self.decode(node, reader_context, &response).await?;
+        let page = self.decode(node, reader_context, &response, requests).await?;
         self.context.progress.add_time(Stage::Decode, decoding.elapsed());
         self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
-        let question = &open.question;
-        let effects = page_effects(self.task, page, &response, question, requests, &node.limits, so_far, &fetched_at)
+        let answer = Answer { response: &response, question: &open.question, requests, fetched_at: &fetched_at };
+        let effects = page_effects(self.task, page, answer, &node.limits, so_far)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects).await
@@ -214,16 +215,16 @@ impl TaskRun<'_> {
         node: &CrawlNode,
         context: &NodeContext,
         response: &Arc<Response>,
+        requests: u64,
     ) -> Result<Page, TaskError> {
+        let unreadable = |error| TaskError::Read(error, requests);
         if response.body.len() <= LARGE_BODY_BYTES {
-            return node.reader.decode(context, self.task, response).map_err(TaskError::Read);
+            return node.reader.decode(context, self.task, response).map_err(unreadable);
         }
         let (reader, context, task, response) =
             (node.reader.clone(), context.clone(), self.task.clone(), response.clone());
         let decoded = tokio::task::spawn_blocking(move || reader.decode(&context, &task, &response)).await;
-        decoded
-            .map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?
-            .map_err(TaskError::Read)
+        decoded.map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?.map_err(unreadable)
     }
 
     /// Stores the effects, and closes the traversal if this was its last task.
@@ -261,10 +262,28 @@ impl TaskRun<'_> {
         self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What requests of this task have cost: the first one what the queue takes for it, the others one call each.
+    fn calls(&self, requests: u64) -> u64 {
+        let per_document = self.node().map_or(1, |node| u64::from(node.api_calls_per_document));
+        let first = if self.task.kind == TaskKind::Dataset { per_document } else { 1 };
+        if requests == 0 { 0 } else { first + requests - 1 }
+    }
+
+    /// Counts the requests of a try that came to nothing, while the task goes on.
+    async fn spend_in_vain(&self, requests: u64) -> Result<(), StoreError> {
+        if requests == 0 {
+            return Ok(());
+        }
+        *self.spent().entry(self.task.id).or_default() += requests;
+        let spending = Spending::none(self.task.section.node.clone(), self.context.clock.now());
+        self.context.store.spend(Spending { calls: self.calls(requests), ..spending }).await
+    }
+
     /// Makes effects durable; the section's last ones close its traversal in the same step.
     async fn store(&self, open: &OpenSection, mut effects: TaskEffects) -> Result<Committed, StoreError> {
         effects.close_when_drained = Some(self.context.close_request(None));
         if effects.task == self.task.id {
+            (effects.calls, effects.at) = (self.calls(effects.requests), self.context.clock.now());
             effects.requests += self.spent().remove(&self.task.id).unwrap_or(0);
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
@@ -283,9 +302,12 @@ impl TaskRun<'_> {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
             // An answer that makes no sense may have been broken on its way, but hardly twice.
-            TaskError::Read(error) if attempt >= 1 => (error.to_string(), Outcome::Terminal),
-            TaskError::Read(error) => (error.to_string(), error.outcome()),
-            TaskError::Fetch(FetchError { failure: Failure::Gate(_), .. }) => {
+            TaskError::Read(error, spent) => {
+                requests = spent;
+                (error.to_string(), if attempt >= 1 { Outcome::Terminal } else { error.outcome() })
+            }
+            TaskError::Fetch(FetchError { failure: Failure::Gate(_), spent, .. }) => {
+                self.spend_in_vain(u64::from(spent.requests)).await?;
                 return Ok(Done::without_effect(SettleResult::Released));
             }
             TaskError::Fetch(mut error) => {
@@ -303,7 +325,7 @@ impl TaskRun<'_> {
         self.count(|progress| progress.set_problem(&sentence));
         match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
             Verdict::Retry(delay) => {
-                *self.spent().entry(self.task.id).or_default() += requests;
+                self.spend_in_vain(requests).await?;
                 debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
                     delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))

@@ -1,4 +1,4 @@
-//! Reading what a decision needs: the frozen input, the store's memory, the queue.
+//! NodeReading what a decision needs: the frozen input, the store's memory, the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::LocalError;
+use super::health::observation_of;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
 use crate::planner::{CrawlerState, ExecutionPlan, NodeObservation, QueueObservation, RunSnapshot, plan_run};
 use crate::queue::Queue;
@@ -26,6 +27,9 @@ pub struct RunInput {
     pub nodes: Arc<[CatalogNode]>,
     /// All policies.
     pub policies: Arc<[ThrottlePolicy]>,
+    /// What the store remembered of the Catalog's nodes.
+    #[serde(default)]
+    pub remembered: Arc<BTreeMap<NodeName, NodeObservation>>,
 }
 
 impl RunInput {
@@ -59,12 +63,7 @@ pub(super) struct Live {
 }
 
 /// Everything about a run at one moment.
-pub(super) fn build_snapshot(
-    input: &RunInput,
-    state: &RunState,
-    remembered: &Arc<BTreeMap<NodeName, NodeObservation>>,
-    live: Live,
-) -> RunSnapshot {
+pub(super) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> RunSnapshot {
     RunSnapshot {
         now: live.now,
         run: state.run.clone(),
@@ -73,7 +72,7 @@ pub(super) fn build_snapshot(
         catalog: input.catalog.clone(),
         nodes: input.nodes.clone(),
         policies: input.policies.clone(),
-        remembered: remembered.clone(),
+        remembered: input.remembered.clone(),
         queue: live.queue,
         crawlers: live.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
         // One process, one run: all of its tokens are its own.
@@ -88,15 +87,7 @@ pub(super) async fn observe_remembered(
     catalog: &CatalogName,
 ) -> Result<Arc<BTreeMap<NodeName, NodeObservation>>, LocalError> {
     let nodes = store.nodes(catalog).await?;
-    Ok(Arc::new(
-        nodes
-            .into_iter()
-            .map(|(name, state)| {
-                let last_crawled_at = state.last_crawled_at;
-                (name, NodeObservation { last_crawled_at })
-            })
-            .collect(),
-    ))
+    Ok(Arc::new(nodes.into_iter().map(|(name, state)| (name, observation_of(&state))).collect()))
 }
 
 /// The run's queue.
@@ -119,5 +110,5 @@ pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
         started_at: now,
     };
     let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false };
-    plan_run(&build_snapshot(input, &state, &Arc::default(), live))
+    plan_run(&build_snapshot(input, &state, live))
 }

@@ -91,12 +91,10 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         Arc::new(FileStore::open(&options.dir).map_err(LocalError::Output)?)
     };
     let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
-    let catalog = input.catalog_name();
-    let remembered = observe_remembered(store.as_ref(), &catalog).await?;
     let queue: SharedQueue = Arc::new(MemoryQueue::new(options.clock.clone()));
     let first_look =
         Live { now: options.clock.now(), queue: None, running_tokens: BTreeSet::new(), interrupted: false };
-    let mut plan = plan_run(&build_snapshot(&input, &state, &remembered, first_look));
+    let mut plan = plan_run(&build_snapshot(&input, &state, first_look));
     for skipped in &plan.skipped {
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
@@ -138,7 +136,7 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
             running_tokens: crew.running_tokens(),
             interrupted: options.interrupt.is_cancelled(),
         };
-        plan = plan_run(&build_snapshot(&input, &state, &remembered, live));
+        plan = plan_run(&build_snapshot(&input, &state, live));
         tick = TICK.max(looking.elapsed() * LOOKING_SHARE);
     };
     options.display.end();
@@ -165,7 +163,7 @@ fn refuse_foreign_files(options: &RunOptions) -> Result<(), LocalError> {
 /// Finds the unfinished run, or begins one. An unfinished run goes on with what it was started with.
 async fn begin(
     store: &dyn crate::store::Store,
-    input: RunInput,
+    mut input: RunInput,
     options: &RunOptions,
 ) -> Result<(RunInput, RunState, bool), LocalError> {
     let catalog = input.catalog_name();
@@ -182,6 +180,7 @@ async fn begin(
         RunMode::Full => Mode::Full,
         RunMode::Incremental => Mode::Incremental,
     };
+    input.remembered = observe_remembered(store, &catalog).await?;
     let spec = serde_json::to_string(&input).unwrap_or_default();
     let start = RunStart { catalog, mode, spec, started_at: options.clock.now() };
     let state = store.begin_run(start).await?;

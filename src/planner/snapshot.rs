@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
 use crate::flow::Ledger;
+use crate::record::ContentHash;
 use crate::task::{NodeName, RunId};
 
 /// Everything that was read about one run, at one moment.
@@ -27,7 +28,7 @@ pub struct RunSnapshot {
     pub nodes: Arc<[CatalogNode]>,
     /// All throttle policies of the namespace.
     pub policies: Arc<[ThrottlePolicy]>,
-    /// What the store remembers of nodes.
+    /// What the store remembered of nodes when the run began: its set of nodes is fixed then.
     pub remembered: Arc<BTreeMap<NodeName, NodeObservation>>,
     /// The run's queue; `None`: it has none yet.
     pub queue: Option<QueueObservation>,
@@ -40,10 +41,17 @@ pub struct RunSnapshot {
 }
 
 /// What the store remembers of a node, as far as a plan needs it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeObservation {
-    /// The last run that included it.
+    /// The last run that came to it.
     pub last_crawled_at: Option<Timestamp>,
+    /// Runs in a row in which nothing of it could be read.
+    pub failures_in_row: u32,
+    /// The first of these runs.
+    pub failing_since: Option<Timestamp>,
+    /// The hash of the `spec` that it was last crawled with; see [`spec_hash`](super::spec_hash).
+    pub spec_hash: Option<ContentHash>,
 }
 
 /// A queue, as far as a plan needs it.

@@ -9,6 +9,7 @@ mod model;
 mod nested;
 mod records;
 mod runs;
+mod spending;
 
 /// Makes a test of each function for each adapter.
 macro_rules! contract {

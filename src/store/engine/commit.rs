@@ -4,12 +4,13 @@ use super::close::close_row;
 use super::feed::Feed;
 use super::rows::{Entry, Place, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::{add_tasks, under_way};
+use super::spending::spend;
 use super::{Read, Table, Write, keys, sections};
 use crate::finding::Rejected;
 use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
 use crate::store::{
-    ChangeKind, Committed, Mode, Opened, RecordWrite, SoFar, StoreError, TaskEffects, TaskResult, Traversal,
+    ChangeKind, Committed, Mode, Opened, RecordWrite, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal,
 };
 use crate::task::{RunId, SectionKey, TaskKind};
 
@@ -58,6 +59,7 @@ pub(in crate::store) fn commit(
     if (row.number, row.attempt) != (traversal.number, traversal.attempt) {
         return Err(superseded(traversal));
     }
+    spend(tables, &cost(traversal, &effects))?;
     let task_key = keys::task(run.key, effects.task);
     let close_when_drained = effects.close_when_drained.take();
     if row.report.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {
@@ -99,6 +101,17 @@ pub(in crate::store) fn commit(
         committed.closed = true;
     }
     Ok(committed)
+}
+
+/// What a task has cost its node, whatever becomes of its effects.
+fn cost(traversal: &Traversal, effects: &TaskEffects) -> Spending {
+    Spending {
+        node: traversal.section.node.clone(),
+        at: effects.at,
+        calls: effects.calls,
+        documents: effects.records.len() as u64,
+        bytes: effects.bytes,
+    }
 }
 
 pub(super) fn superseded(traversal: &Traversal) -> StoreError {

@@ -214,6 +214,11 @@ pub(super) fn approving(section: &SectionKey, number: u64) -> CloseTraversal {
     CloseTraversal { approved: vec![(section.clone(), number)], ..closing() }
 }
 
+/// A node, described as always, was read so far.
+pub(super) fn outcome(reading: NodeReading, second: i64) -> NodeOutcome {
+    NodeOutcome { reading, spec_hash: ContentHash::of(b"spec"), at: at(second) }
+}
+
 /// A report with nothing in it.
 pub(super) fn report(section: &SectionKey, number: u64) -> SectionReport {
     SectionReport {

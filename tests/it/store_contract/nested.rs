@@ -204,7 +204,7 @@ async fn a_cycle_of_sections_is_traversed_once_each(subject: Subject) {
 async fn a_removed_node_is_swept_and_forgotten(subject: Subject) {
     tree(&subject, &["x"], &[("x", &[])]).await;
     let run = subject.begin().await;
-    let outcome = NodeOutcome { succeeded: true, at: at(1) };
+    let outcome = outcome(NodeReading::Complete, 1);
     subject.store().record_node(&run, &"acme".into(), outcome).await.unwrap();
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), closing()).await.unwrap();
     let swept = |section: SectionKey| SectionReport { deleted: 1, ..gone(&section, 1) };
@@ -238,7 +238,12 @@ async fn a_partial_sweeps_approval_does_not_cover_a_removal(subject: Subject) {
     assert_eq!(subject.section(&acme).await.held, Some((2, 8)));
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 2) }]);
+    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
+    subject.finish(&run).await;
+    // Nor in the run after, when as many wait as are there.
+    let run = subject.begin().await;
+    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
+    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
 }
 
 async fn a_node_that_fails_keeps_its_records(subject: Subject) {

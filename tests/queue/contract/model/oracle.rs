@@ -2,15 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use trawler::task::TaskId;
-
 use super::Model;
 use super::account::{Known, Lease, Run, State};
 use super::turns::Place;
 use super::world::{BUDGETS, ORIGINS};
-
-/// So long after its moment calls are kept for a permit.
-const PATIENCE_MS: i64 = 1_000;
 
 /// Requests under way.
 #[derive(Debug, Clone)]
@@ -85,18 +80,22 @@ impl Model {
         let now = self.now();
         let backs_off = self.origins[place.origin].backs_off_until(now).unwrap_or(now);
         // Whoever is next waits for what his request costs, and the others behind him.
-        let opens = self.budgets[place.budget].surely_open_at(self.dearest(place.budget));
-        Some(backs_off.max(opens).max(self.kept_until(place.budget, None)))
+        let budget = &self.budgets[place.budget];
+        let opens_at = budget.surely_open_at(self.now(), self.dearest(place.budget));
+        let goes_first = if self.is_shared(run, place) { budget.free_for_all_at() } else { i64::MIN };
+        let (_, lapses) = budget.ahead(now, None);
+        Some(backs_off.max(opens_at).max(goes_first).max(lapses))
     }
 
-    /// Until when calls of a budget may be kept for permits that were told to wait, but for those of one task.
-    pub(super) fn kept_until(&self, budget: usize, but: Option<TaskId>) -> i64 {
-        let tasks = self.runs.iter().flat_map(|run| run.tasks.iter()).filter(|(id, _)| Some(**id) != but);
-        let leases = tasks.filter_map(|(_, known)| known.lease()).filter(|lease| lease.budget == budget);
-        leases.filter_map(|lease| Some(lease.permit_waits_until? + PATIENCE_MS)).max().unwrap_or(i64::MIN)
+    /// Whether others come to the place's budget: another run's crawlers, or another group's.
+    fn is_shared(&self, run: usize, place: &Place) -> bool {
+        let is_mine = |other: usize, group: usize| (other, group) == (run, place.group);
+        self.runs.iter().enumerate().any(|(other, run)| {
+            run.pools.iter().any(|(budget, group)| *budget == place.budget && !is_mine(other, *group))
+        })
     }
 
-    fn dearest(&self, budget: usize) -> u64 {
+    pub(super) fn dearest(&self, budget: usize) -> u64 {
         let nodes = self.runs.iter().flat_map(|run| run.nodes.iter().flatten());
         nodes.filter(|node| node.budget == budget).map(|node| node.dataset_calls).max().unwrap_or(1)
     }
