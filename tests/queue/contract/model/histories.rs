@@ -141,7 +141,7 @@ impl Found {
 }
 
 /// What must have happened at least so often, or the test has become hollow.
-const AT_LEAST: [(&str, u64); 30] = [
+const AT_LEAST: [(&str, u64); 31] = [
     ("claim beside a promise", 50),
     ("claim while frozen", 150),
     ("closed", 10),
@@ -168,8 +168,9 @@ const AT_LEAST: [(&str, u64); 30] = [
     ("released untried", 200),
     ("renewed", 100),
     ("retry", 100),
+    ("suspect handed out", 150),
     ("task charged", 200),
-    ("task dead by charges", 5),
+    ("task dead by charges", 3),
     ("wait", 5_000),
     ("woken before his time", 30),
 ];
