@@ -9,19 +9,27 @@ use crate::record::{Origin, Record};
 use crate::store::{RecordWrite, SoFar, TaskEffects, TaskResult};
 use crate::task::{Task, TaskKind};
 
-/// Turns a page into effects. `so_far`: what the traversal had before this page, as far as this crawler knows. `question`
-/// is what was asked: what is remembered of the answer holds for it alone. Feedback that would pass a limit of the node
-/// is left out, and the limit is named.
+/// An answer, and what goes with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer<'a> {
+    pub(super) response: &'a Response,
+    /// What was asked: what is remembered of the answer holds for it alone.
+    pub(super) question: &'a str,
+    /// Requests that it took.
+    pub(super) requests: u64,
+    pub(super) fetched_at: &'a str,
+}
+
+/// Turns a page into effects. `so_far`: what the traversal had before this page, as far as this crawler knows. Feedback
+/// that would pass a limit of the node is left out, and the limit is named.
 pub(super) fn page_effects(
     task: &Task,
     page: Page,
-    response: &Response,
-    question: &str,
-    requests: u64,
+    answer: Answer<'_>,
     limits: &NodeLimits,
     so_far: SoFar,
-    fetched_at: &str,
 ) -> Result<TaskEffects, serde_json::Error> {
+    let Answer { response, question, requests, fetched_at } = answer;
     let bytes = response.body.len() as u64;
     let mut limited = page.limited;
     let mut feedback = page.feedback;

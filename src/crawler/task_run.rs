@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
-use super::effects::page_effects;
+use super::effects::{Answer, page_effects};
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::progress::Stage;
 use super::settle::Verdict;
@@ -202,8 +202,8 @@ impl TaskRun<'_> {
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
-        let question = &open.question;
-        let effects = page_effects(self.task, page, &response, question, requests, &node.limits, so_far, &fetched_at)
+        let answer = Answer { response: &response, question: &open.question, requests, fetched_at: &fetched_at };
+        let effects = page_effects(self.task, page, answer, &node.limits, so_far)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects).await

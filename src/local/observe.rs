@@ -1,4 +1,4 @@
-//! Reading what a decision needs: the frozen input, the store's memory, the queue.
+//! NodeReading what a decision needs: the frozen input, the store's memory, the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -8,6 +8,8 @@
 //! | the limits, as a policy states them | `rules` |
 //! | the laws, pure | `laws` |
 //! | the verdict, as data | `verdict` |
+//! | a crawl of a watched federation, by the real command | `place` |
+//! | limits over seconds and minutes, in real time | `throttle`, `minute` |
 //! | the judge is tested: histories with seeded faults | `faults`, `synthetic`, `judged` |
 
 #![allow(
@@ -23,12 +25,19 @@ mod trawler;
 #[path = "../support/watched/mod.rs"]
 mod watched;
 
+mod day;
 mod faults;
 mod judged;
+mod kill;
 mod laws;
 mod log;
+mod machine;
+mod minute;
 mod place;
+mod random;
 mod rules;
+mod stall;
 mod stored;
 mod synthetic;
+mod throttle;
 mod verdict;

@@ -8,6 +8,7 @@ pub(crate) mod model;
 mod order;
 mod parity;
 mod scene;
+mod shared;
 mod stress;
 mod waiting;
 
@@ -24,6 +25,7 @@ macro_rules! contract {
             lifecycle::a_run_opens_once,
             lifecycle::an_unknown_run_is_refused_by_name,
             lifecycle::closing_a_run_twice_is_fine_and_it_can_be_opened_anew,
+            lifecycle::a_holder_of_a_closed_run_has_no_place_in_one_of_the_same_name,
             lifecycle::runs_do_not_see_each_other,
             lifecycle::a_configuration_that_contradicts_itself_is_refused,
             lifecycle::pushing_to_a_node_that_the_run_lacks_pushes_nothing,
@@ -77,7 +79,28 @@ macro_rules! contract {
             gates::a_pushing_origin_slows_its_budget_once_and_success_speeds_it_up,
             gates::a_further_request_takes_its_own_permit_from_the_same_budget,
             gates::a_request_to_another_origin_is_bound_by_that_origins_protection,
+            gates::what_permits_did_at_an_origin_is_known_when_it_gets_tasks,
             gates::one_claim_gives_no_more_than_a_thousand_tasks,
+            gates::a_budget_is_closed_outside_of_its_hours,
+            gates::after_its_last_hours_a_budget_stays_closed_until_it_is_configured,
+            gates::a_permit_that_waits_is_not_overtaken_by_claims,
+            gates::a_dear_permit_that_waits_is_not_overtaken_for_ever_by_cheap_claims,
+            gates::what_is_kept_for_a_permit_is_free_when_its_lease_ends_or_it_does_not_come,
+            shared::runs_share_what_one_budget_allows,
+            shared::an_origins_protection_holds_over_runs,
+            shared::what_one_run_frees_wakes_another,
+            shared::leases_of_a_run_that_nobody_works_at_lapse_for_the_others,
+            shared::runs_go_by_their_weight_where_the_gate_lets_one_through_at_a_time,
+            shared::runs_go_by_their_weight_in_bursts,
+            shared::runs_go_by_their_weight_for_places_under_way,
+            shared::a_run_that_does_not_come_in_time_keeps_nobody_waiting,
+            shared::a_run_that_never_comes_in_time_costs_ever_less,
+            shared::a_run_that_is_frozen_or_closed_keeps_no_budget_from_others,
+            shared::dear_requests_of_one_run_are_not_overtaken_for_ever_by_cheap_ones_of_another,
+            shared::the_latest_configuration_of_a_shared_budget_holds_and_what_was_spent_stays_spent,
+            shared::what_a_closed_run_spent_and_was_told_is_remembered,
+            shared::what_earlier_processes_spent_counts_once,
+            shared::after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left,
             waiting::what_makes_work_claimable_ends_a_wait,
             waiting::a_change_between_claim_and_wait_is_not_missed,
             waiting::a_wait_ends_at_its_moment,

@@ -26,6 +26,7 @@ enum Fault {
     AllowsOneCallMore,
     ForgetsWhatADatasetCosts,
     ForgetsToSpread,
+    ForgetsTheHours,
     ForgetsDocuments,
     AllowsOneMoreAtAnOrigin,
     LeasesTwice,
@@ -46,6 +47,7 @@ enum Fault {
     IdlesNowAndThen,
     HandsOutWhatIsSuspended,
     MixesGroups,
+    ForgetsWhyTasksDied,
 }
 
 /// That this defect is caught, and which law it breaks.
@@ -64,14 +66,15 @@ macro_rules! caught {
 caught! {
     a_settlement_of_who_lost_the_lease_is_caught: SettlesForWhoLostTheLease breaks Fenced,
     a_claim_of_who_was_replaced_is_caught: ClaimsForWhoWasReplaced breaks Fenced,
-    lost_feedback_is_caught: LosesFeedback breaks Account,
+    lost_feedback_is_caught: LosesFeedback breaks Account | Answer,
     feedback_of_the_unknown_is_caught: TakesFeedbackOfTheUnknown breaks Whole,
     a_claim_while_frozen_is_caught: ClaimsWhileFrozen breaks Frozen,
     a_permit_while_frozen_is_caught: PermitsWhileFrozen breaks Frozen,
     a_permit_too_many_is_caught: PermitsWithoutLimit breaks Window | Pacing,
     a_window_that_is_too_wide_is_caught: AllowsOneCallMore breaks Window,
-    a_dataset_that_is_too_cheap_is_caught: ForgetsWhatADatasetCosts breaks Window,
+    a_dataset_that_is_too_cheap_is_caught: ForgetsWhatADatasetCosts breaks Window | Pacing,
     calls_that_are_not_spread_are_caught: ForgetsToSpread breaks Pacing,
+    hours_that_are_ignored_are_caught: ForgetsTheHours breaks Hours,
     documents_that_are_not_counted_are_caught: ForgetsDocuments breaks PostPaid,
     a_request_too_many_under_way_is_caught: AllowsOneMoreAtAnOrigin breaks Concurrency,
     a_double_lease_is_caught: LeasesTwice breaks OneLease,
@@ -91,6 +94,7 @@ caught! {
     an_attempt_that_was_none_is_caught: CountsWhatWasReleasedUntried breaks Charges | Order,
     a_queue_that_idles_is_caught: IdlesNowAndThen breaks NothingWaits,
     a_task_of_another_group_is_caught: MixesGroups breaks Group | NothingWaits,
+    a_forgotten_failure_is_caught: ForgetsWhyTasksDied breaks Dead,
     a_suspension_that_is_ignored_is_caught: HandsOutWhatIsSuspended breaks Suspended,
 }
 

@@ -77,7 +77,7 @@ impl Reader for CkanReader {
             return Ok(changes::ask_in_full(task, InFull::Refused));
         }
         let begun = if task.page == 0 { response.date } else { position.begun };
-        let position = Position { since, begun, ..position };
+        let position = Position { begun, since, ..position };
         let mut faults = Faults::new();
         let mut slot = String::new();
         let text = body_text(response, &mut faults);

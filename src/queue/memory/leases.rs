@@ -9,7 +9,7 @@ use slab::Slab;
 use super::lanes::Picked;
 use crate::queue::LeaseRef;
 use crate::queue::gate::Moment;
-use crate::task::{OriginKey, TaskId};
+use crate::task::TaskId;
 
 /// A holder's hold on a task.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Lease {
     /// When its last request was permitted.
     pub(super) sent_at: Moment,
     /// The other origin that its last request went to (a redirect, a token endpoint).
-    pub(super) elsewhere: Option<OriginKey>,
+    pub(super) elsewhere: Option<u32>,
 }
 
 /// All live leases of a run.
@@ -77,6 +77,11 @@ impl Leases {
     pub(super) fn end_all(&mut self, token: u32) -> Vec<Lease> {
         let keys: Vec<usize> = self.live.iter().filter(|(_, lease)| lease.token == token).map(|(key, _)| key).collect();
         keys.into_iter().filter_map(|key| self.live.try_remove(key)).collect()
+    }
+
+    /// Ends all leases.
+    pub(super) fn take_all(&mut self) -> Vec<Lease> {
+        self.live.drain().collect()
     }
 
     /// Lengthens a holder's live lease; returns whether there was one.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use trawler::clock::{Clock, ManualClock, SharedClock};
-use trawler::queue::SharedQueue;
+use trawler::queue::{ReleaseCause, RunConfig, SharedQueue};
 use trawler::task::RunId;
 
 use self::account::Run;
@@ -28,7 +28,10 @@ pub(crate) use self::histories::{STEPS, any_history_keeps_the_guarantees, run_hi
 pub(crate) use self::laws::Law;
 use self::laws::{Verdict, demand, same};
 use self::steps::Step;
-use self::world::{ORIGINS, TOKENS, World, run_config};
+use self::world::{ORIGINS, START, TOKENS, World, run_config};
+
+/// One crawler of each group.
+const WORKERS: [u32; 2] = [0, 2];
 
 /// The queue under test, and all that the model knows of it.
 #[derive(Debug)]
@@ -46,16 +49,18 @@ struct Model {
 
 impl Model {
     async fn new(make: impl Fn(SharedClock) -> SharedQueue, world: World) -> Result<Self, laws::Violation> {
-        let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap()));
+        let clock = Arc::new(ManualClock::at(START));
         let queue = make(clock.clone());
-        let config = run_config(world, RunId::from("run-1"));
-        queue.open(config.clone()).await.map_err(|error| refused(&error))?;
+        let configs = ["run-1", "run-2"].map(|name| run_config(world, RunId::from(name)));
+        for config in &configs {
+            queue.open(config.clone()).await.map_err(|error| refused(&error))?;
+        }
         Ok(Self {
             queue,
             clock,
-            budgets: config.budgets.iter().map(gates::Budget::new).collect(),
+            budgets: configs[0].budgets.iter().map(gates::Budget::new).collect(),
             origins: ORIGINS.iter().map(|_| gates::Origin::default()).collect(),
-            runs: vec![Run::new(config)],
+            runs: configs.into_iter().map(Run::new).collect(),
             tally: Tally::default(),
             joins: 0,
             woken_at: None,
@@ -70,14 +75,30 @@ impl Model {
         self.timestamp().as_millisecond()
     }
 
-    /// A run was opened anew: what it spent is forgotten with it.
+    /// A run was opened anew. What it spent, and what servers asked for, is remembered: gates belong to all runs.
     fn reopened(&mut self, run: usize) {
         let config = self.runs[run].config.clone();
-        self.budgets = config.budgets.iter().map(gates::Budget::new).collect();
-        self.origins = ORIGINS.iter().map(|_| gates::Origin::default()).collect();
+        self.configure_budgets(&config);
         let ended = self.runs[run].all_outdated();
         self.runs[run] = Run::new(config);
         self.runs[run].ended = ended;
+    }
+
+    fn configure_budgets(&mut self, config: &RunConfig) {
+        let now = self.now();
+        for (budget, config) in self.budgets.iter_mut().zip(&config.budgets) {
+            budget.configure(now, config);
+        }
+    }
+
+    /// Budgets whose requests under way are as many as may be: when that ends, who waited for it comes first.
+    fn note_full_budgets(&mut self) {
+        let (now, load) = (self.now(), self.load());
+        for budget in 0..self.budgets.len() {
+            if self.is_budget_full(budget, &load) {
+                self.budgets[budget].contend(now);
+            }
+        }
     }
 
     fn advance(&mut self) {
@@ -89,10 +110,25 @@ impl Model {
         }
     }
 
+    /// Nothing is kept for a lease that ended.
+    fn forget_reservations(&mut self) {
+        for budget in self.budgets.iter_mut().filter(|budget| !budget.reserved.is_empty()) {
+            budget.reserved.retain(|reserved| {
+                self.runs[reserved.run]
+                    .tasks
+                    .values()
+                    .any(|known| known.lease().is_some_and(|lease| lease.lease.lease == reserved.lease))
+            });
+        }
+    }
+
     /// Takes a step, and looks at the account after it.
-    async fn take(&mut self, step: &Step) -> Verdict {
+    async fn take(&mut self, run: usize, step: &Step) -> Verdict {
+        self.note_full_budgets();
         self.advance();
-        self.apply(0, step).await?;
+        self.forget_reservations();
+        self.apply(run, step).await?;
+        self.note_full_budgets();
         self.advance();
         for run in &self.runs {
             let ledger = self.queue.ledger(&run.config.run).await.map_err(|error| refused(&error))?;
@@ -110,6 +146,7 @@ impl Model {
             Step::Claim { token, max } => self.claim(run, token, max).await,
             Step::Settle { pick, ref results, stranger } => self.settle(run, pick, results, stranger).await,
             Step::Permit { pick, elsewhere } => self.permit(run, pick, elsewhere).await,
+            Step::PermitAgain => self.permit_again(run).await,
             Step::Renew { pick } => self.renew(run, pick).await,
             Step::Pushback { pick, kind, retry_after_ms } => self.pushback(run, pick, kind, retry_after_ms).await,
             Step::Release { token, cause } => self.release(run, token, cause).await,
@@ -122,6 +159,7 @@ impl Model {
             Step::Configure(ref change) => self.configure(run, change).await,
             Step::CloseAndOpen => self.close_and_open(run).await,
             Step::Lanes => self.lanes(run).await,
+            Step::Dead => self.dead(run).await,
             Step::Pass { ms } => self.pass(ms),
             Step::PassUntilWoken => {
                 let left = self.woken_at.map_or(0, |at| at - self.now());
@@ -143,42 +181,50 @@ impl Model {
         Ok(())
     }
 
-    /// Whatever happened, the run can be worked off, and has nothing to repair.
+    /// Whatever happened, the runs can be worked off, and have nothing to repair.
     async fn finish(&mut self) -> Verdict {
-        let id = self.runs[0].config.run.clone();
         // Before anything else: it would wake who sleeps by mistake.
-        same(Law::Sound, &self.queue.audit(&id).await, &Ok(Vec::new()))?;
-        for token in 0..=TOKENS {
-            self.take(&Step::Release { token, cause: trawler::queue::ReleaseCause::Finished }).await?;
-        }
-        self.take(&Step::Thaw).await?;
-        for node in 0..world::NODES.len() {
-            self.suspend(0, node, false).await?;
-        }
-        for token in [0, 2] {
-            self.take(&Step::Join { token }).await?;
+        self.audit().await?;
+        for run in 0..self.runs.len() {
+            for token in 0..=TOKENS {
+                self.take(run, &Step::Release { token, cause: ReleaseCause::Finished }).await?;
+            }
+            self.take(run, &Step::Thaw).await?;
+            for node in 0..world::NODES.len() {
+                self.suspend(run, node, false).await?;
+            }
+            for token in WORKERS {
+                self.take(run, &Step::Join { token }).await?;
+            }
         }
         for _ in 0..2_000 {
-            if self.runs[0].ledger().is_drained() {
-                return same(Law::Sound, &self.queue.audit(&id).await, &Ok(Vec::new()));
+            if self.runs.iter().all(|run| run.ledger().is_drained()) {
+                return self.audit().await;
             }
             self.work_on().await?;
         }
         laws::broken(Law::NothingWaits, "what is left can't be worked off")
     }
 
+    async fn audit(&mut self) -> Verdict {
+        for run in &self.runs {
+            same(Law::Sound, &self.queue.audit(&run.config.run).await, &Ok(Vec::new()))?;
+        }
+        Ok(())
+    }
+
     async fn work_on(&mut self) -> Verdict {
-        self.woken_at = None;
         let mut first: Option<i64> = None;
-        for token in [0, 2] {
-            self.take(&Step::Claim { token, max: 30 }).await?;
-            first = first.into_iter().chain(self.woken_at.take()).min();
+        for (run, token) in (0..self.runs.len()).flat_map(|run| WORKERS.map(|token| (run, token))) {
+            self.woken_at = None;
+            self.take(run, &Step::Claim { token, max: 30 }).await?;
+            first = first.into_iter().chain(self.woken_at).min();
             let how = steps::How::Done { feedback: 0, documents: 0, bytes: 0 };
-            while self.runs[0].pick(0).is_some() {
-                self.take(&Step::Settle { pick: 0, results: vec![how.clone(); 30], stranger: false }).await?;
+            while self.runs[run].pick(0).is_some() {
+                self.take(run, &Step::Settle { pick: 0, results: vec![how.clone(); 30], stranger: false }).await?;
             }
         }
         self.woken_at = first;
-        self.take(&Step::PassUntilWoken).await
+        self.take(0, &Step::PassUntilWoken).await
     }
 }

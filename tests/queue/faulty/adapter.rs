@@ -27,9 +27,9 @@ pub(super) struct Faulty {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) calls: u64,
-    pub(super) holders: HashMap<u32, Holder>,
-    pub(super) leases: BTreeMap<TaskId, (Holder, Leased)>,
-    pub(super) suspended: HashSet<NodeName>,
+    pub(super) holders: HashMap<(RunId, u32), Holder>,
+    pub(super) leases: BTreeMap<(RunId, TaskId), (Holder, Leased)>,
+    pub(super) suspended: HashSet<(RunId, NodeName)>,
     /// As pushed.
     pub(super) tasks: HashMap<TaskId, Task>,
 }
@@ -74,7 +74,7 @@ impl Queue for Faulty {
         let group = request.group.clone();
         let request = self.joining(request);
         let holder = Holder { group, ..self.inner.join(request).await? };
-        self.memory().holders.insert(holder.token, holder.clone());
+        self.memory().holders.insert((holder.run.clone(), holder.token), holder.clone());
         Ok(holder)
     }
 
@@ -84,9 +84,10 @@ impl Queue for Faulty {
         let claim = self.answered(claim, holder);
         if let Claim::Tasks(tasks) = &claim {
             let mut memory = self.memory();
-            tasks
-                .iter()
-                .for_each(|leased| drop(memory.leases.insert(leased.task.id, (holder.clone(), leased.clone()))));
+            for leased in tasks {
+                let key = (holder.run.clone(), leased.task.id);
+                memory.leases.insert(key, (holder.clone(), leased.clone()));
+            }
         }
         Ok(claim)
     }
@@ -103,7 +104,7 @@ impl Queue for Faulty {
         let feedback: Vec<usize> = settlements.iter().map(feedback).collect();
         let settlements = settlements.into_iter().map(|settlement| self.settlement(settlement)).collect();
         let settled = self.inner.settle(&holder, settlements).await?;
-        self.memory().leases.retain(|id, _| !ended.contains(id));
+        self.memory().leases.retain(|(run, id), _| *run != holder.run || !ended.contains(id));
         Ok(settled.into_iter().zip(feedback).map(|(settled, feedback)| self.settled(settled, feedback)).collect())
     }
 
@@ -127,9 +128,9 @@ impl Queue for Faulty {
         self.inner.suspend_node(run, node, suspended).await?;
         let mut memory = self.memory();
         if suspended {
-            memory.suspended.insert(node.clone());
+            memory.suspended.insert((run.clone(), node.clone()));
         } else {
-            memory.suspended.remove(node);
+            memory.suspended.remove(&(run.clone(), node.clone()));
         }
         Ok(())
     }
@@ -152,7 +153,11 @@ impl Queue for Faulty {
     }
 
     async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
-        self.inner.dead(run, limit).await
+        let mut dead = self.inner.dead(run, limit).await?;
+        if self.has(Fault::ForgetsWhyTasksDied) {
+            dead.iter_mut().for_each(|dead| dead.history.truncate(1));
+        }
+        Ok(dead)
     }
 
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError> {
@@ -164,7 +169,7 @@ impl Queue for Faulty {
     }
 
     async fn close(&self, run: &RunId) -> Result<(), QueueError> {
-        *self.memory() = Memory::default();
+        self.memory().leases.retain(|(known, _), _| known != run);
         self.inner.close(run).await
     }
 }

@@ -24,6 +24,7 @@ impl Faulty {
             Fault::ForgetsToSpread => {
                 config.budgets.iter_mut().flat_map(|budget| &mut budget.limits).for_each(|limit| limit.even = false);
             }
+            Fault::ForgetsTheHours => config.budgets.iter_mut().for_each(|budget| budget.open_hours = None),
             Fault::ForgetsWhatADatasetCosts => {
                 config.nodes.iter_mut().for_each(|node| node.api_calls_per_document = 1);
             }
@@ -36,7 +37,11 @@ impl Faulty {
             _ => {}
         }
         let suspended = config.nodes.iter().filter(|node| node.suspended).map(|node| node.name.clone());
-        self.memory().suspended = suspended.collect();
+        let suspended: Vec<_> = suspended.map(|node| (config.run.clone(), node)).collect();
+        let mut memory = self.memory();
+        memory.suspended.retain(|(run, _)| *run != config.run);
+        memory.suspended.extend(suspended);
+        drop(memory);
         config
     }
 
@@ -69,7 +74,7 @@ impl Faulty {
     pub(super) async fn claimed(&self, holder: &Holder, max: usize) -> Result<Claim, QueueError> {
         match self.fault {
             Fault::ClaimsForWhoWasReplaced => {
-                let current = self.memory().holders.get(&holder.token).cloned();
+                let current = self.memory().holders.get(&(holder.run.clone(), holder.token)).cloned();
                 self.inner.claim(&current.unwrap_or_else(|| holder.clone()), max).await
             }
             Fault::ClaimsWhileFrozen => {
@@ -93,8 +98,8 @@ impl Faulty {
     /// As if the node had nothing.
     async fn claim_without(&self, node: &str, holder: &Holder, max: usize) -> Result<Claim, QueueError> {
         let node = NodeName::from(node);
-        let is_out =
-            !self.memory().suspended.contains(&node) && self.inner.suspend_node(&holder.run, &node, true).await.is_ok();
+        let is_out = !self.memory().suspended.contains(&(holder.run.clone(), node.clone()))
+            && self.inner.suspend_node(&holder.run, &node, true).await.is_ok();
         let claim = self.inner.claim(holder, max).await;
         if is_out {
             self.inner.suspend_node(&holder.run, &node, false).await?;
@@ -113,7 +118,9 @@ impl Faulty {
             }
             (Fault::LeasesTwice, Claim::Tasks(mut tasks)) => {
                 let memory = self.memory();
-                if let Some((_, leased)) = memory.leases.values().find(|(other, _)| other.token != holder.token) {
+                if let Some((_, leased)) =
+                    memory.leases.values().find(|(other, _)| other.run == holder.run && other.token != holder.token)
+                {
                     tasks.pop();
                     tasks.push(leased.clone());
                 }
@@ -147,7 +154,7 @@ impl Faulty {
         let memory = self.memory();
         let mut settler = holder.clone();
         for settlement in &mut settlements {
-            if let Some((current, leased)) = memory.leases.get(&settlement.lease.task) {
+            if let Some((current, leased)) = memory.leases.get(&(holder.run.clone(), settlement.lease.task)) {
                 settler = current.clone();
                 settlement.lease = leased.lease;
             }

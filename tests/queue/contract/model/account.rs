@@ -1,6 +1,6 @@
 //! One run as the model knows it: a list of tasks, and who has joined.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 use trawler::queue::{Holder, LeaseRef, Ledger, Pushed, RunConfig};
@@ -24,6 +24,12 @@ pub(super) struct Run {
     pub(super) numbers: HashSet<u64>,
     pub(super) frozen: bool,
     pub(super) turns: Turns,
+    /// Budgets and groups that there ever was something for.
+    pub(super) pools: BTreeSet<(usize, usize)>,
+    /// The permit that was told to wait last: for which task, and to which origin.
+    pub(super) waiting_permit: Option<(TaskId, usize)>,
+    /// In the order in which they died.
+    pub(super) dead: Vec<TaskId>,
     seq: u64,
 }
 
@@ -62,6 +68,8 @@ pub(super) struct Known {
     pub(super) seq: u64,
     pub(super) attempts: u32,
     pub(super) charges: u32,
+    /// When it failed, and why; `None`: in a crash.
+    pub(super) failures: Vec<(i64, Option<&'static str>)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +123,9 @@ impl Run {
             numbers: HashSet::new(),
             frozen: false,
             turns: Turns::default(),
+            pools: BTreeSet::new(),
+            waiting_permit: None,
+            dead: Vec::new(),
             seq: 0,
         };
         run.configure(config);
@@ -138,6 +149,9 @@ impl Run {
             .collect();
         self.config = config;
         self.turns.forget();
+        for known in self.tasks.values() {
+            self.pools.extend(self.nodes[known.node].map(|node| (node.budget, node.group)));
+        }
         for known in self.tasks.values_mut() {
             if self.nodes[known.node].is_none() && matches!(known.state, State::Queued | State::Delayed { .. }) {
                 known.state = State::Dropped;
@@ -187,8 +201,10 @@ impl Run {
             let node = position(&NODES, task.section.node.as_str());
             let origin = ORIGINS.iter().position(|name| origin_key(name) == task.origin).unwrap();
             let state = if self.nodes[node].is_some() { State::Queued } else { State::Dropped };
+            self.pools.extend(self.nodes[node].map(|node| (node.budget, node.group)));
             let seq = self.next_seq();
-            let known = Known { task: task.clone(), node, origin, state, seq, attempts: 0, charges: 0 };
+            let known =
+                Known { task: task.clone(), node, origin, state, seq, attempts: 0, charges: 0, failures: Vec::new() };
             self.tasks.insert(task.id, known);
         }
         pushed

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use trawler::queue::{
-    Holder, JoinRequest, Pushback, PushbackKind, Pushed, QueueError, ReleaseCause, SettleResult, Settled, Settlement,
+    Holder, JoinRequest, MAX_FAILURES_KEPT, Pushback, PushbackKind, Pushed, QueueError, ReleaseCause, SettleResult,
+    Settled, Settlement,
 };
 use trawler::task::{NodeName, SectionKey, Task, TaskId, TaskKind};
 
@@ -12,6 +13,9 @@ use super::account::{Held, Lease, State};
 use super::laws::{Law, Verdict, Violation, broken, demand, same};
 use super::steps::{How, LateCall};
 use super::world::{Change, GROUPS, LEASE_MS, MAX_CHARGES, NODES, ORIGINS, is_sound, origin_key, task};
+
+const FAILED: &str = "the server answered 500";
+const GONE: &str = "410";
 
 pub(super) fn refused(error: &QueueError) -> Violation {
     Violation { law: Law::Answer, what: error.to_string() }
@@ -72,6 +76,7 @@ impl Model {
     pub(super) async fn release(&mut self, run: usize, token: u32, cause: ReleaseCause) -> Verdict {
         let released = self.queue.release_holder(&self.runs[run].config.run, token, cause).await;
         let released = released.map_err(|error| refused(&error))?;
+        let now = self.now();
         let run = &mut self.runs[run];
         let freed = run.free(token);
         run.holders.remove(&token);
@@ -84,8 +89,10 @@ impl Model {
             }
             self.tally.count("task charged");
             known.charges += 1;
+            known.failures.push((now, None));
             if known.charges >= MAX_CHARGES {
                 known.state = State::Dead;
+                run.dead.push(*id);
                 dead += 1;
             }
         }
@@ -120,10 +127,8 @@ impl Model {
             How::Done { feedback, .. } => SettleResult::Done {
                 feedback: (1..=*feedback).map(|next| task(known.node, number + next * 7)).collect(),
             },
-            How::Retry { ms } => {
-                SettleResult::Retry { delay: Duration::from_millis(*ms), why: "the server answered 500".into() }
-            }
-            How::Dead => SettleResult::Dead { why: "410".into() },
+            How::Retry { ms } => SettleResult::Retry { delay: Duration::from_millis(*ms), why: FAILED.into() },
+            How::Dead => SettleResult::Dead { why: GONE.into() },
             How::Dropped => SettleResult::Dropped,
             How::Released => SettleResult::Released,
         };
@@ -154,6 +159,7 @@ impl Model {
                 return pushed;
             }
             SettleResult::Retry { delay, .. } if delay.is_zero() => {
+                run.known(id).failures.push((now, Some(FAILED)));
                 run.end(id, State::Queued);
                 if run.tasks[&id].is_queued() {
                     run.queue_last(id);
@@ -161,11 +167,16 @@ impl Model {
             }
             SettleResult::Retry { delay, .. } => {
                 self.tally.count("retry");
+                run.known(id).failures.push((now, Some(FAILED)));
                 let order = run.next_seq();
                 let until = now + i64::try_from(delay.as_millis()).unwrap();
                 run.end(id, State::Delayed { until, order });
             }
-            SettleResult::Dead { .. } => run.end(id, State::Dead),
+            SettleResult::Dead { .. } => {
+                run.known(id).failures.push((now, Some(GONE)));
+                run.end(id, State::Dead);
+                run.dead.push(id);
+            }
             SettleResult::Dropped => run.end(id, State::Dropped),
             SettleResult::Released => {
                 self.tally.count("released untried");
@@ -285,10 +296,7 @@ impl Model {
             return demand(Law::Whole, is_refused, || format!("a node that can never go: {answer:?}"));
         }
         self.tally.count("reconfigured");
-        let now = self.now();
-        for (budget, config) in self.budgets.iter_mut().zip(&config.budgets) {
-            budget.configure(now, config);
-        }
+        self.configure_budgets(&config);
         self.runs[run].configure(config);
         same(Law::Answer, &answer, &Ok(()))
     }
@@ -304,6 +312,36 @@ impl Model {
         }
         same(Law::Answer, &self.queue.open(config).await, &Ok(()))?;
         self.reopened(run);
+        Ok(())
+    }
+
+    /// The dead are listed in the order in which they died, each with its latest failures.
+    pub(super) async fn dead(&mut self, run: usize) -> Verdict {
+        let dead = self.queue.dead(&self.runs[run].config.run, 100).await.map_err(|error| refused(&error))?;
+        let run = &self.runs[run];
+        let ids: Vec<TaskId> = dead.iter().map(|dead| dead.task.id).collect();
+        let mut expected = run.dead.clone();
+        // Those that die in one crash have no order.
+        let at = |id: &TaskId| run.tasks[id].failures.last().map(|(at, _)| *at);
+        expected.sort_by_key(|id| (at(id), *id));
+        let mut found = ids.clone();
+        found.sort_by_key(|id| (at(id), *id));
+        same(Law::Dead, &found, &expected)?;
+        demand(Law::Dead, ids.is_sorted_by_key(at), || "not in the order in which they died".into())?;
+        for dead in dead {
+            self.tally.count("dead task listed");
+            let known = &run.tasks[&dead.task.id];
+            same(Law::Dead, &(&dead.task, dead.attempts, dead.charges), &(&known.task, known.attempts, known.charges))?;
+            let latest = &known.failures[known.failures.len().saturating_sub(MAX_FAILURES_KEPT)..];
+            let found: Vec<i64> = dead.history.iter().map(|failure| failure.at.as_millisecond()).collect();
+            same(Law::Dead, &found, &latest.iter().map(|(at, _)| *at).collect())?;
+            let is_told = dead
+                .history
+                .iter()
+                .zip(latest)
+                .all(|(failure, (_, why))| why.map_or(failure.why.contains("crash"), |why| failure.why == why));
+            demand(Law::Dead, is_told, || format!("{:?} instead of {latest:?}", dead.history))?;
+        }
         Ok(())
     }
 

@@ -80,10 +80,22 @@ impl Model {
         let now = self.now();
         let backs_off = self.origins[place.origin].backs_off_until(now).unwrap_or(now);
         // Whoever is next waits for what his request costs, and the others behind him.
-        Some(backs_off.max(self.budgets[place.budget].surely_open_at(self.dearest(place.budget))))
+        let budget = &self.budgets[place.budget];
+        let opens_at = budget.surely_open_at(self.now(), self.dearest(place.budget));
+        let goes_first = if self.is_shared(run, place) { budget.free_for_all_at() } else { i64::MIN };
+        let (_, lapses) = budget.ahead(now, None);
+        Some(backs_off.max(opens_at).max(goes_first).max(lapses))
     }
 
-    fn dearest(&self, budget: usize) -> u64 {
+    /// Whether others come to the place's budget: another run's crawlers, or another group's.
+    fn is_shared(&self, run: usize, place: &Place) -> bool {
+        let is_mine = |other: usize, group: usize| (other, group) == (run, place.group);
+        self.runs.iter().enumerate().any(|(other, run)| {
+            run.pools.iter().any(|(budget, group)| *budget == place.budget && !is_mine(other, *group))
+        })
+    }
+
+    pub(super) fn dearest(&self, budget: usize) -> u64 {
         let nodes = self.runs.iter().flat_map(|run| run.nodes.iter().flatten());
         nodes.filter(|node| node.budget == budget).map(|node| node.dataset_calls).max().unwrap_or(1)
     }

@@ -30,6 +30,8 @@ pub(crate) enum Step {
         pick: usize,
         elsewhere: Option<usize>,
     },
+    /// The permit that was told to wait last is asked for again.
+    PermitAgain,
     Renew {
         pick: usize,
     },
@@ -64,6 +66,7 @@ pub(crate) enum Step {
     Configure(Change),
     CloseAndOpen,
     Lanes,
+    Dead,
     Pass {
         ms: u64,
     },
@@ -99,6 +102,7 @@ impl Step {
             Self::Claim { .. } => "step: claim",
             Self::Settle { .. } => "step: settle",
             Self::Permit { .. } => "step: permit",
+            Self::PermitAgain => "step: permit again",
             Self::Renew { .. } => "step: renew",
             Self::Pushback { .. } => "step: pushback",
             Self::Release { .. } => "step: release",
@@ -111,6 +115,7 @@ impl Step {
             Self::Configure(_) => "step: configure",
             Self::CloseAndOpen => "step: close and open",
             Self::Lanes => "step: lanes",
+            Self::Dead => "step: dead",
             Self::Pass { .. } | Self::PassUntilWoken => "step: pass",
         }
     }
@@ -119,11 +124,12 @@ impl Step {
 pub(super) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => push(),
-        4 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
+        6 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
         24 => (0..TOKENS, 0..30_usize).prop_map(|(token, max)| Step::Claim { token, max }),
         16 => settle(),
         10 => (any::<usize>(), proptest::option::of(0..ORIGINS.len()))
             .prop_map(|(pick, elsewhere)| Step::Permit { pick, elsewhere }),
+        5 => Just(Step::PermitAgain),
         3 => any::<usize>().prop_map(|pick| Step::Renew { pick }),
         3 => pushback(),
         3 => (0..TOKENS, cause()).prop_map(|(token, cause)| Step::Release { token, cause }),
@@ -136,6 +142,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         3 => change().prop_map(Step::Configure),
         1 => Just(Step::PushOfAStranger),
         1 => Just(Step::Lanes),
+        2 => Just(Step::Dead),
         1 => proptest::bool::weighted(0.1)
             .prop_map(|close| if close { Step::CloseAndOpen } else { Step::Lanes }),
         12 => prop_oneof![3 => Just(1), 3 => Just(20), 3 => Just(100), 2 => Just(600), 1 => Just(2_000), 1 => Just(6_000)]
@@ -175,7 +182,7 @@ fn pushback() -> impl Strategy<Value = Step> {
 }
 
 fn cause() -> impl Strategy<Value = ReleaseCause> {
-    prop_oneof![2 => Just(ReleaseCause::Crashed), 1 => Just(ReleaseCause::Disrupted), 1 => Just(ReleaseCause::Finished)]
+    prop_oneof![4 => Just(ReleaseCause::Crashed), 1 => Just(ReleaseCause::Disrupted), 1 => Just(ReleaseCause::Finished)]
 }
 
 fn late_call() -> impl Strategy<Value = LateCall> {
