@@ -339,6 +339,11 @@ pub enum Gate {
         /// The budget.
         budget: BudgetId,
     },
+    /// A crawler crashed while it worked on what is next: it waits for one that has nothing else under way.
+    CrashSuspect {
+        /// The node.
+        node: NodeName,
+    },
     /// A retry's delay.
     Delay,
 }

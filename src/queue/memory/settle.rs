@@ -139,6 +139,10 @@ impl Call<'_> {
     pub(super) fn end_lease(&mut self, lease: &Lease) {
         let picked = lease.picked;
         self.run.ledger.leased -= 1;
+        if let Some(member) = self.run.holders.get_mut(&lease.token) {
+            member.under_way = member.under_way.saturating_sub(1);
+            member.is_alone &= member.under_way > 0;
+        }
         self.run.lanes.lanes[picked.lane as usize].leased -= 1;
         self.gates.origins[picked.origin as usize].gate.end();
         self.origin_changed(picked.origin);
