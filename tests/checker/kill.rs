@@ -72,20 +72,20 @@ impl Scene {
         let report = self.place.workplace.report("out");
         let nodes = report["nodes"].as_array().unwrap().iter();
         let mut counts: BTreeMap<String, Value> =
-            nodes.map(|node| (node["name"].as_str().unwrap().to_owned(), without_requests(node.clone()))).collect();
-        counts.insert("totals".into(), without_requests(report["totals"].clone()));
+            nodes.map(|node| (node["name"].as_str().unwrap().to_owned(), comparable(node.clone()))).collect();
+        counts.insert("totals".into(), comparable(report["totals"].clone()));
         counts.insert("outcome".into(), report["outcome"].clone());
         counts
     }
 }
 
-/// Requests that were lost with their process are known to nobody.
-fn without_requests(mut value: Value) -> Value {
+/// Without moments, and without requests: those that were lost with their process are known to nobody.
+fn comparable(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
-        fields.remove("requests");
-        fields.values_mut().for_each(|field| *field = without_requests(field.take()));
+        fields.retain(|name, _| name != "requests" && !name.ends_with("At"));
+        fields.values_mut().for_each(|field| *field = comparable(field.take()));
     } else if let Some(items) = value.as_array_mut() {
-        items.iter_mut().for_each(|item| *item = without_requests(item.take()));
+        items.iter_mut().for_each(|item| *item = comparable(item.take()));
     }
     value
 }
