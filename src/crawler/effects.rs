@@ -9,13 +9,13 @@ use crate::record::{Origin, Record};
 use crate::store::{RecordWrite, SoFar, TaskEffects, TaskResult};
 use crate::task::{Task, TaskKind};
 
-/// The answer that a page was read from.
+/// An answer, and what goes with it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer<'a> {
     pub(super) response: &'a Response,
     /// What was asked: what is remembered of the answer holds for it alone.
     pub(super) question: &'a str,
-    /// What it took.
+    /// Requests that it took.
     pub(super) requests: u64,
     pub(super) fetched_at: &'a str,
 }

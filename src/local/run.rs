@@ -15,7 +15,7 @@ use super::display::Display;
 use super::export::Format;
 use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_secrets};
-use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
+use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered, observe_spent};
 use super::report::Report;
 use super::secrets::SecretSources;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
@@ -92,8 +92,9 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
     };
     let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
     let queue: SharedQueue = Arc::new(MemoryQueue::new(options.clock.clone()));
-    let first_look =
-        Live { now: options.clock.now(), queue: None, running_tokens: BTreeSet::new(), interrupted: false };
+    let now = options.clock.now();
+    let spent = observe_spent(store.as_ref(), &input, now).await?;
+    let first_look = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent };
     let mut plan = plan_run(&build_snapshot(&input, &state, first_look));
     for skipped in &plan.skipped {
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
@@ -135,11 +136,13 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
             queue: Some(observed),
             running_tokens: crew.running_tokens(),
             interrupted: options.interrupt.is_cancelled(),
+            spent: Arc::default(),
         };
         plan = plan_run(&build_snapshot(&input, &state, live));
         tick = TICK.max(looking.elapsed() * LOOKING_SHARE);
     };
     options.display.end();
+    store.end_spending().await?;
     if verdict == Verdict::Interrupted {
         info!(run = %state.run, "interrupted");
         return Ok(RunEnd::Interrupted { can_be_resumed: !options.dry_run });

@@ -1,4 +1,4 @@
-//! Who goes first at a budget that pools of several runs share: weighted, without keeping anybody from what nobody uses.
+//! Who goes first at a budget that several runs share: weighted, without keeping anybody from what nobody uses.
 //!
 //! Stride scheduling: each pool has a pass that grows with what it takes, by its run's weight. Whoever was told to wait
 //! has the right of way until a little after its moment; a pool with a higher pass is told to come back then. Who does
@@ -109,9 +109,9 @@ impl RightOfWay {
         self.claimants.iter().any(|claimant| claimant.run != run)
     }
 
-    /// Whether more than one pool comes here.
+    /// Whether more than one run comes here.
     fn is_shared(&self) -> bool {
-        self.claimants.len() > 1
+        self.claimants.first().is_some_and(|first| self.has_others(first.run))
     }
 
     /// A pool has come. Returns whether others made way for it and are to be told that it has.
@@ -145,7 +145,7 @@ impl RightOfWay {
         let until = self
             .claimants
             .iter()
-            .filter(|other| other.pass < pass)
+            .filter(|other| other.run != run && other.pass < pass)
             .filter_map(|other| match other.asked {
                 Asked::Until(until) | Asked::Served(until) if until > now => Some(until),
                 _ => None,

@@ -308,6 +308,26 @@ pub(super) async fn a_request_to_another_origin_is_bound_by_that_origins_protect
     assert_eq!(scene.permit(&holder, &leased[0], &login).await, wait);
 }
 
+/// Redirects may lead to an origin before any task asks it.
+pub(super) async fn what_permits_did_at_an_origin_is_known_when_it_gets_tasks(make: MakeQueue) {
+    let mut config = config(&["a", "b"]);
+    config.origin_protection.max_concurrent = 2;
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 2)).await;
+    let leased = scene.claim(&holder, 2).await;
+    for leased in &leased {
+        assert_eq!(scene.permit(&holder, leased, &origin_of("b")).await, Permit::Granted);
+    }
+    scene.push(pages("b", 3)).await;
+    assert_eq!(scene.claim(&holder, 10).await.len(), 0, "as many are under way there as may be");
+    scene.pushback(&holder, &origin_of("b"), Some(5_000)).await;
+    scene.done(&holder, &leased).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(5_000));
+    scene.pass_ms(5_000);
+    assert_eq!(scene.claim(&holder, 10).await.len(), 2);
+}
+
 pub(super) async fn one_claim_gives_no_more_than_a_thousand_tasks(make: MakeQueue) {
     let scene = Scene::open(make, RunConfig { ..config(&["a", "b"]) }).await;
     let holder = scene.join(0).await;

@@ -9,7 +9,7 @@ use trawler::task::{NodeName, RunId};
 
 use super::scene::{
     MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, open_at, origin_of, page, page_at, pages,
-    retry_after_ms, rows,
+    retry_after_ms, rows, settlement,
 };
 use trawler::queue::Unit;
 
@@ -42,6 +42,24 @@ pub(super) async fn closing_a_run_twice_is_fine_and_it_can_be_opened_anew(make: 
     scene.queue.close(&scene.run).await.unwrap();
     scene.queue.open(config(&["a"])).await.unwrap();
     assert_eq!(scene.ledger().await, Ledger::default());
+}
+
+/// Its queue was lost, say, and made anew from the store: whoever worked for the old one must join again.
+pub(super) async fn a_holder_of_a_closed_run_has_no_place_in_one_of_the_same_name(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    scene.push(pages("a", 2)).await;
+    let of_the_old = scene.join(0).await;
+    let leased = scene.claim_one(&of_the_old).await;
+    scene.queue.close(&scene.run).await.unwrap();
+    scene.queue.open(config(&["a"])).await.unwrap();
+    scene.push(pages("a", 2)).await;
+    let holder = scene.join(0).await;
+    let again = scene.claim_one(&holder).await;
+    assert_ne!((of_the_old.fence, leased.lease), (holder.fence, again.lease));
+    let fenced = QueueError::Fenced { run: scene.run.clone(), token: 0 };
+    assert_eq!(scene.queue.claim(&of_the_old, 1).await, Err(fenced.clone()));
+    let settlement = settlement(leased.lease, done());
+    assert_eq!(scene.queue.settle(&of_the_old, vec![settlement]).await, Err(fenced));
 }
 
 pub(super) async fn runs_do_not_see_each_other(make: MakeQueue) {

@@ -28,7 +28,7 @@ pub(crate) use self::histories::{STEPS, any_history_keeps_the_guarantees, run_hi
 pub(crate) use self::laws::Law;
 use self::laws::{Verdict, demand, same};
 use self::steps::Step;
-use self::world::{ORIGINS, TOKENS, World, run_config};
+use self::world::{ORIGINS, START, TOKENS, World, run_config};
 
 /// One crawler of each group.
 const WORKERS: [u32; 2] = [0, 2];
@@ -49,7 +49,7 @@ struct Model {
 
 impl Model {
     async fn new(make: impl Fn(SharedClock) -> SharedQueue, world: World) -> Result<Self, laws::Violation> {
-        let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap()));
+        let clock = Arc::new(ManualClock::at(START));
         let queue = make(clock.clone());
         let configs = ["run-1", "run-2"].map(|name| run_config(world, RunId::from(name)));
         for config in &configs {
@@ -110,10 +110,23 @@ impl Model {
         }
     }
 
+    /// Nothing is kept for a lease that ended.
+    fn forget_reservations(&mut self) {
+        for budget in self.budgets.iter_mut().filter(|budget| !budget.reserved.is_empty()) {
+            budget.reserved.retain(|reserved| {
+                self.runs[reserved.run]
+                    .tasks
+                    .values()
+                    .any(|known| known.lease().is_some_and(|lease| lease.lease.lease == reserved.lease))
+            });
+        }
+    }
+
     /// Takes a step, and looks at the account after it.
     async fn take(&mut self, run: usize, step: &Step) -> Verdict {
         self.note_full_budgets();
         self.advance();
+        self.forget_reservations();
         self.apply(run, step).await?;
         self.note_full_budgets();
         self.advance();
@@ -133,6 +146,7 @@ impl Model {
             Step::Claim { token, max } => self.claim(run, token, max).await,
             Step::Settle { pick, ref results, stranger } => self.settle(run, pick, results, stranger).await,
             Step::Permit { pick, elsewhere } => self.permit(run, pick, elsewhere).await,
+            Step::PermitAgain => self.permit_again(run).await,
             Step::Renew { pick } => self.renew(run, pick).await,
             Step::Pushback { pick, kind, retry_after_ms } => self.pushback(run, pick, kind, retry_after_ms).await,
             Step::Release { token, cause } => self.release(run, token, cause).await,

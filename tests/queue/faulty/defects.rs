@@ -24,6 +24,7 @@ impl Faulty {
             Fault::ForgetsToSpread => {
                 config.budgets.iter_mut().flat_map(|budget| &mut budget.limits).for_each(|limit| limit.even = false);
             }
+            Fault::ForgetsTheHours => config.budgets.iter_mut().for_each(|budget| budget.open_hours = None),
             Fault::ForgetsWhatADatasetCosts => {
                 config.nodes.iter_mut().for_each(|node| node.api_calls_per_document = 1);
             }

@@ -26,6 +26,8 @@ pub(super) struct Run {
     pub(super) turns: Turns,
     /// Budgets and groups that there ever was something for.
     pub(super) pools: BTreeSet<(usize, usize)>,
+    /// The permit that was told to wait last: for which task, and to which origin.
+    pub(super) waiting_permit: Option<(TaskId, usize)>,
     /// In the order in which they died.
     pub(super) dead: Vec<TaskId>,
     seq: u64,
@@ -122,6 +124,7 @@ impl Run {
             frozen: false,
             turns: Turns::default(),
             pools: BTreeSet::new(),
+            waiting_permit: None,
             dead: Vec::new(),
             seq: 0,
         };

@@ -3,9 +3,10 @@
 use futures_util::FutureExt;
 use jiff::Timestamp;
 use trawler::queue::{Claim, Gate, Holder, LeaseRef, Leased, Permit};
+use trawler::task::TaskId;
 
 use super::Model;
-use super::account::{Known, Lease, State, Told};
+use super::account::{Held, Known, Lease, State, Told};
 use super::laws::{Law, Verdict, Violation, broken, demand, same};
 use super::world::{LEASE_MS, ORIGINS, origin_key};
 
@@ -57,9 +58,13 @@ impl Model {
     /// A group may have been told to wait at the budgets that are closed for what it has.
     fn contend(&mut self, run: usize, group: usize) {
         for place in self.runs[run].places().iter().filter(|place| place.group == group && !place.suspended) {
-            let opens_at = self.budgets[place.budget].surely_open_at(self.dearest(place.budget));
-            if opens_at > self.now() {
-                self.budgets[place.budget].contend(opens_at);
+            let (now, calls) = (self.now(), self.dearest(place.budget));
+            let budget = &mut self.budgets[place.budget];
+            let (ahead, lapses) = budget.ahead(now, None);
+            self.tally.add("claim beside a promise", (ahead > 0).into());
+            let opens_at = budget.surely_open_at(now, calls).max(lapses);
+            if opens_at > now {
+                budget.contend(opens_at);
             }
         }
     }
@@ -122,7 +127,9 @@ impl Model {
 
         let calls = self.runs[run].calls(&known);
         let budget = self.runs[run].nodes[known.node].expect("checked").budget;
-        self.budgets[budget].check(now, calls)?;
+        let (ahead, _) = self.budgets[budget].ahead(now, None);
+        self.tally.add("task handed out beside a promise", (ahead > 0).into());
+        self.budgets[budget].check(now, calls, ahead)?;
         self.budgets[budget].spend(now, calls);
         self.origins[known.origin].last_sent = Some(now);
         let lease =
@@ -159,34 +166,60 @@ impl Model {
     }
 
     pub(super) async fn permit(&mut self, run: usize, pick: usize, elsewhere: Option<usize>) -> Verdict {
-        let Some((holder, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
-        let known = self.runs[run].tasks[&ids[0]].clone();
+        let Some((_, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
+        let origin = elsewhere.unwrap_or(self.runs[run].tasks[&ids[0]].origin);
+        self.permit_for(run, ids[0], origin).await
+    }
+
+    pub(super) async fn permit_again(&mut self, run: usize) -> Verdict {
+        let Some((id, origin)) = self.runs[run].waiting_permit.take() else { return Ok(()) };
+        self.permit_for(run, id, origin).await
+    }
+
+    async fn permit_for(&mut self, run: usize, id: TaskId, origin: usize) -> Verdict {
+        let Some(known) = self.runs[run].tasks.get(&id).cloned() else { return Ok(()) };
         let Some(lease) = known.lease().cloned() else { return Ok(()) };
-        let origin = elsewhere.unwrap_or(known.origin);
+        let Some(Held { holder, stalled: false, .. }) = self.runs[run].holders.get(&lease.token).cloned() else {
+            return Ok(());
+        };
         let permit = self.ask_permit(&holder, &lease.lease, origin).await?;
         demand(Law::Frozen, self.runs[run].frozen == (permit == Permit::Frozen), || format!("{permit:?}"))?;
         let now = self.now();
         let is_own = origin == known.origin;
+        let name = (run, lease.lease.lease);
         let calls = if is_own { lease.calls } else { 1 };
         let is_one_more = !is_own && lease.elsewhere != Some(origin);
         match permit {
             Permit::Granted => {
                 self.tally.count(if is_own { "permit" } else { "permit elsewhere" });
                 self.check_origin(run, origin, is_one_more)?;
-                self.budgets[lease.budget].check(now, calls)?;
-                self.budgets[lease.budget].spend(now, calls);
+                let budget = &mut self.budgets[lease.budget];
+                let (ahead, _) = budget.ahead(now, Some(name));
+                let was_promised = budget.reserved.iter().any(|known| (known.run, known.lease) == name);
+                self.tally.add("permit that was promised", was_promised.into());
+                budget.check(now, calls, ahead)?;
+                budget.spend(now, calls);
+                budget.reserved.retain(|known| (known.run, known.lease) != name);
                 self.origins[origin].last_sent = Some(now);
                 let elsewhere = (!is_own).then_some(origin);
-                self.runs[run].known(ids[0]).state = State::Leased(Lease { sent_at: now, elsewhere, ..lease });
+                self.runs[run].known(id).state = State::Leased(Lease { sent_at: now, elsewhere, ..lease });
                 Ok(())
             }
             Permit::Wait { until, gate } => {
                 self.tally.count("permit that waits");
+                self.runs[run].waiting_permit = Some((id, origin));
                 demand(Law::Moment, until > self.timestamp(), || "told to come back at once".into())?;
                 let is_closed = match gate {
                     Gate::OriginBackOff { .. } => self.origins[origin].backs_off_until(now).is_some(),
                     Gate::OriginConcurrency { .. } => is_one_more && self.is_origin_full(run, origin, &self.load()),
-                    Gate::Budget { .. } => self.budgets[lease.budget].surely_open_at(calls) > now,
+                    Gate::Budget { .. } | Gate::Hours { .. } => {
+                        let budget = &mut self.budgets[lease.budget];
+                        let (ahead, _) = budget.ahead(now, Some(name));
+                        let is_closed = budget.surely_open_at(now, calls) > now || ahead > 0;
+                        budget.reserve(run, lease.lease.lease, calls, until.as_microsecond());
+                        self.woken_at = Some(until.as_microsecond().div_euclid(1_000) + 1);
+                        is_closed
+                    }
                     _ => false,
                 };
                 demand(Law::NothingWaits, is_closed, || format!("{gate:?} is open, and a permit waits for it"))

@@ -11,6 +11,8 @@ use super::world::{INITIAL_BACK_OFF_MS, MAX_BACK_OFF_MS};
 const LATENESS_US: i64 = 20_000;
 /// So long after its moment somebody who waits may go before others, and those who were told so before the next.
 const RIGHT_OF_WAY_MS: i64 = 200;
+/// So long after its moment what was kept for a permit lapses.
+const PATIENCE_US: i64 = 1_000_000;
 const FULL: u32 = 1_000;
 
 #[derive(Debug)]
@@ -21,6 +23,18 @@ pub(super) struct Budget {
     permille: u32,
     last_event: Option<i64>,
     contended_at: i64,
+    open_hours: Option<Vec<(i64, i64)>>,
+    /// Calls that permits were told to come back for, in the order in which they asked first.
+    pub(super) reserved: Vec<Reserved>,
+}
+
+/// Calls kept for a permit.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    pub(super) run: usize,
+    pub(super) lease: u64,
+    pub(super) calls: u64,
+    pub(super) lapses_us: i64,
 }
 
 #[derive(Debug)]
@@ -107,6 +121,8 @@ impl Budget {
             permille: FULL,
             last_event: None,
             contended_at: i64::MIN / 2,
+            open_hours: hours_of(config),
+            reserved: Vec::new(),
         }
     }
 
@@ -117,18 +133,43 @@ impl Budget {
 
     /// When nobody goes first any more.
     pub(super) fn free_for_all_at(&self) -> i64 {
-        self.contended_at + RIGHT_OF_WAY_MS
+        self.contended_at.saturating_add(RIGHT_OF_WAY_MS)
     }
 
     pub(super) fn configure(&mut self, now: i64, config: &BudgetConfig) {
         self.max_concurrent = config.max_concurrent;
+        self.open_hours = hours_of(config);
         for (limit, config) in self.limits.iter_mut().zip(&config.limits) {
             limit.configure(now, *config);
         }
     }
 
-    /// Whether so many calls may be permitted now.
-    pub(super) fn check(&self, now: i64, calls: u64) -> Verdict {
+    /// What is kept for those that asked before: all, or those before this lease. How many calls, and until when.
+    pub(super) fn ahead(&self, now: i64, of: Option<(usize, u64)>) -> (u64, i64) {
+        let before = self.reserved.iter().take_while(|known| Some((known.run, known.lease)) != of);
+        let lasting = before.filter(|known| known.lapses_us > now * 1_000);
+        lasting
+            .fold((0, i64::MIN), |(calls, until), known| (calls + known.calls, until.max(known.lapses_us / 1_000 + 1)))
+    }
+
+    /// A permit was told to come back then.
+    pub(super) fn reserve(&mut self, run: usize, lease: u64, calls: u64, until_us: i64) {
+        let lapses_us = until_us + PATIENCE_US;
+        match self.reserved.iter_mut().find(|known| (known.run, known.lease) == (run, lease)) {
+            Some(known) => (known.calls, known.lapses_us) = (calls, lapses_us),
+            None => self.reserved.push(Reserved { run, lease, calls, lapses_us }),
+        }
+    }
+
+    /// The first moment from then on that is in the hours.
+    fn in_hours_at(&self, at: i64) -> i64 {
+        let Some(hours) = &self.open_hours else { return at };
+        hours.iter().find(|(_, until)| at < *until).map_or(i64::MAX, |(from, _)| at.max(*from))
+    }
+
+    /// Whether so many calls may be permitted now, and leave so many to others.
+    pub(super) fn check(&self, now: i64, calls: u64, ahead: u64) -> Verdict {
+        demand(Law::Hours, self.in_hours_at(now) == now, || format!("open only at {}", self.in_hours_at(now)))?;
         for limit in &self.limits {
             let BudgetLimit { unit, amount, .. } = limit.config;
             if unit != Unit::ApiCalls {
@@ -140,6 +181,9 @@ impl Budget {
             let in_window = limit.slots[limit.forgotten..].iter().filter(|at| **at > start).count() as u64;
             let wanted = in_window + calls.min(amount);
             demand(Law::Window, wanted <= amount, || format!("{wanted} calls in a window of {amount}"))?;
+            demand(Law::Reserved, wanted + ahead <= amount || ahead == 0, || {
+                format!("{ahead} calls were promised, and of {amount} already {wanted} are taken")
+            })?;
             if limit.is_paced(self.permille) {
                 limit.check_pace(now, self.permille)?;
             }
@@ -168,7 +212,7 @@ impl Budget {
     }
 
     /// From when on so many calls are allowed beyond doubt, if nothing else is spent.
-    pub(super) fn surely_open_at(&self, calls: u64) -> i64 {
+    pub(super) fn surely_open_at(&self, now: i64, calls: u64) -> i64 {
         let opens = self.limits.iter().map(|limit| {
             let units = if limit.config.unit == Unit::ApiCalls { calls } else { 1 };
             // Spendings closer together than a 128th of the period leave the window with the last of them.
@@ -178,7 +222,7 @@ impl Budget {
             let slot = last.map(|(at, calls, _)| at + limit.gap_us(*calls, self.permille) / 1_000 + 1);
             fits_at.max(slot.unwrap_or(i64::MIN))
         });
-        opens.max().unwrap_or(i64::MIN)
+        self.in_hours_at(opens.max().unwrap_or(now).max(now))
     }
 
     /// A server pushed back: half the rate, not below the floor.
@@ -195,6 +239,11 @@ impl Budget {
             self.permille = (self.permille + (self.permille / 10).max(1)).min(FULL);
         }
     }
+}
+
+fn hours_of(config: &BudgetConfig) -> Option<Vec<(i64, i64)>> {
+    let hours = config.open_hours.as_ref()?;
+    Some(hours.iter().map(|hours| (hours.from.as_millisecond(), hours.until.as_millisecond())).collect())
 }
 
 /// An origin's back-off.

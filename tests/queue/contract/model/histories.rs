@@ -14,7 +14,7 @@ use super::world::{World, world};
 use crate::contract::scene::MakeQueue;
 
 /// Steps that a run of the tests takes.
-pub(crate) const STEPS: usize = 40_000;
+pub(crate) const STEPS: usize = 30_000;
 /// Steps of one history.
 const LENGTH: usize = 150;
 const MAX_SHORTENINGS: usize = 3_000;

@@ -23,6 +23,10 @@ pub(crate) enum Law {
     Group,
     /// In any window of the period no more calls than the amount.
     Window,
+    /// Calls that a waiting permit was promised are left to it.
+    Reserved,
+    /// A budget is closed outside of its hours.
+    Hours,
     /// Calls keep their distance where they are to be spread.
     Pacing,
     /// Documents and bytes close the gate until they are paid.

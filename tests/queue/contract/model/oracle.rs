@@ -81,9 +81,10 @@ impl Model {
         let backs_off = self.origins[place.origin].backs_off_until(now).unwrap_or(now);
         // Whoever is next waits for what his request costs, and the others behind him.
         let budget = &self.budgets[place.budget];
-        let opens_at = budget.surely_open_at(self.dearest(place.budget));
+        let opens_at = budget.surely_open_at(self.now(), self.dearest(place.budget));
         let goes_first = if self.is_shared(run, place) { budget.free_for_all_at() } else { i64::MIN };
-        Some(backs_off.max(opens_at).max(goes_first))
+        let (_, lapses) = budget.ahead(now, None);
+        Some(backs_off.max(opens_at).max(goes_first).max(lapses))
     }
 
     /// Whether others come to the place's budget: another run's crawlers, or another group's.

@@ -30,6 +30,8 @@ pub(crate) enum Step {
         pick: usize,
         elsewhere: Option<usize>,
     },
+    /// The permit that was told to wait last is asked for again.
+    PermitAgain,
     Renew {
         pick: usize,
     },
@@ -100,6 +102,7 @@ impl Step {
             Self::Claim { .. } => "step: claim",
             Self::Settle { .. } => "step: settle",
             Self::Permit { .. } => "step: permit",
+            Self::PermitAgain => "step: permit again",
             Self::Renew { .. } => "step: renew",
             Self::Pushback { .. } => "step: pushback",
             Self::Release { .. } => "step: release",
@@ -126,6 +129,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         16 => settle(),
         10 => (any::<usize>(), proptest::option::of(0..ORIGINS.len()))
             .prop_map(|(pick, elsewhere)| Step::Permit { pick, elsewhere }),
+        5 => Just(Step::PermitAgain),
         3 => any::<usize>().prop_map(|pick| Step::Renew { pick }),
         3 => pushback(),
         3 => (0..TOKENS, cause()).prop_map(|(token, cause)| Step::Release { token, cause }),

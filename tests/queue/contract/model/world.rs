@@ -1,19 +1,24 @@
 //! The run that histories happen to: who is in it, and how it can be changed while it goes on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use proptest::prelude::*;
-use trawler::queue::{BudgetConfig, BudgetId, NodeConfig, OriginProtection, RunConfig, Unit};
+use trawler::queue::{BudgetConfig, BudgetId, NodeConfig, OpenInterval, OriginProtection, RunConfig, Unit};
 use trawler::task::{ItemStatus, NodeName, OriginKey, RunId, SectionKey, Task, TaskKind};
 
 use crate::contract::scene::{budget, config, even, limit, node, origin_of};
 
-pub(super) const NODES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-pub(super) const BUDGETS: [&str; 4] = ["shared", "even", "open", "adaptive"];
+pub(super) const NODES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+pub(super) const BUDGETS: [&str; 5] = ["shared", "even", "open", "adaptive", "hours"];
 pub(super) const GROUPS: [&str; 2] = ["default", "other"];
 /// Each node has an origin of its own, all have one in common, and some requests go to a login.
-pub(super) const ORIGINS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "hub", "login"];
-const HUB: usize = 8;
+pub(super) const ORIGINS: [&str; 11] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "hub", "login"];
+const HUB: usize = 9;
+
+/// When every history begins.
+pub(super) const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 pub(super) const TOKENS: u32 = 4;
 pub(super) const LEASE_MS: i64 = 5_000;
@@ -42,17 +47,41 @@ pub(super) fn world() -> impl Strategy<Value = World> {
 /// How a live configuration differs from the one before.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    Calls { budget: usize, amount: u64 },
-    Period { budget: usize, ms: u64 },
+    Calls {
+        budget: usize,
+        amount: u64,
+    },
+    Period {
+        budget: usize,
+        ms: u64,
+    },
     BudgetCap(Option<u32>),
     OriginCap(u32),
-    Remove { node: usize },
-    Restore { node: usize },
-    Move { node: usize, budget: usize },
-    Regroup { node: usize, group: usize },
-    Priority { node: usize, priority: i32 },
-    Cost { node: usize, calls: u32 },
+    Remove {
+        node: usize,
+    },
+    Restore {
+        node: usize,
+    },
+    Move {
+        node: usize,
+        budget: usize,
+    },
+    Regroup {
+        node: usize,
+        group: usize,
+    },
+    Priority {
+        node: usize,
+        priority: i32,
+    },
+    Cost {
+        node: usize,
+        calls: u32,
+    },
     Holders(u32),
+    /// The hours of their budget, in seconds after the start of the history; `None`: always open.
+    Hours(Option<[u64; 4]>),
 }
 
 pub(super) fn change() -> impl Strategy<Value = Change> {
@@ -71,6 +100,10 @@ pub(super) fn change() -> impl Strategy<Value = Change> {
         1 => (node(), -1..4_i32).prop_map(|(node, priority)| Change::Priority { node, priority }),
         2 => (node(), 1..8_u32).prop_map(|(node, calls)| Change::Cost { node, calls }),
         1 => (2..=TOKENS).prop_map(Change::Holders),
+        2 => proptest::option::weighted(0.8, (1..40_u64, 1..40_u64, 1..40_u64))
+            .prop_map(|lengths| Change::Hours(lengths.map(|(first, second, third)| {
+                [first, first + second, first + second + third, 1_000_000]
+            }))),
     ]
 }
 
@@ -99,6 +132,7 @@ impl Change {
             Self::Priority { node, priority } => edit(node, &|known| known.priority = priority),
             Self::Cost { node, calls } => edit(node, &|known| known.api_calls_per_document = calls),
             Self::Holders(max) => config.max_holders = max,
+            Self::Hours(hours) => config.budgets[4].open_hours = hours.map(open_hours),
         }
     }
 }
@@ -115,7 +149,7 @@ pub(super) fn is_sound(config: &RunConfig) -> bool {
 }
 
 fn node_config(index: usize) -> NodeConfig {
-    let plain = node(NODES[index], BUDGETS[[0, 0, 1, 0, 2, 2, 2, 3][index]]);
+    let plain = node(NODES[index], BUDGETS[[0, 0, 1, 0, 2, 2, 2, 3, 4][index]]);
     match index {
         0 | 2 => NodeConfig { api_calls_per_document: 2, ..plain },
         1 => NodeConfig { priority: 3, ..plain },
@@ -144,6 +178,7 @@ pub(super) fn run_config(world: World, run: RunId) -> RunConfig {
             budget(BUDGETS[1], &[even(10, 1_000)]),
             budget(BUDGETS[2], &[]),
             BudgetConfig { adaptive_floor_percent: Some(20), ..budget(BUDGETS[3], &[limit(Unit::ApiCalls, 8, 1_000)]) },
+            BudgetConfig { open_hours: Some(open_hours([2, 9, 20, 1_000_000])), ..budget(BUDGETS[4], &[]) },
         ],
         origin_protection: OriginProtection {
             max_concurrent: world.origin_cap,
@@ -152,6 +187,13 @@ pub(super) fn run_config(world: World, run: RunId) -> RunConfig {
         },
         ..config(&[])
     }
+}
+
+/// Two spans: from, until, from, until.
+fn open_hours(seconds: [u64; 4]) -> Arc<[OpenInterval]> {
+    let at = |second: u64| START.checked_add(Duration::from_secs(second)).unwrap();
+    let [from, until, from_again, until_again] = seconds.map(at);
+    Arc::from([OpenInterval { from, until }, OpenInterval { from: from_again, until: until_again }])
 }
 
 /// A node's task. Every second one asks the origin that all nodes have in common, every third is a dataset.
