@@ -47,6 +47,7 @@ fn node(settings: ProtocolSettings) -> NodeContext {
 
 fn answer(body: Vec<u8>) -> Response {
     Response {
+        date: None,
         status: 200,
         url: Url::parse("https://acme.example/dsp/2025-1/catalog/request").unwrap(),
         content_type: Some("application/json".to_owned()),

@@ -63,6 +63,7 @@ async fn fill(queue: &SharedQueue, tasks: u32) -> Result<trawler::queue::Holder,
     });
     let config = RunConfig {
         run: run.clone(),
+        weight: 1,
         max_holders: 1,
         lease: Duration::from_mins(1),
         max_charges: 3,
@@ -72,6 +73,9 @@ async fn fill(queue: &SharedQueue, tasks: u32) -> Result<trawler::queue::Holder,
             limits: Vec::new(),
             max_concurrent: None,
             adaptive_floor_percent: None,
+            open_hours: None,
+            spent: Vec::new(),
+            short_windows_start_spent: false,
         }],
         origin_protection: OriginProtection {
             max_concurrent: 1_000_000,

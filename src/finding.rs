@@ -1,5 +1,6 @@
 //! What reading a page finds besides records: words that readers, store and report share.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// What an incremental traversal starts from. Saved by the store after its page's effects.
@@ -7,10 +8,67 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Checkpoint(pub String);
 
+impl Checkpoint {
+    /// The checkpoint as it is kept: with the question it holds for. After another question (another endpoint, another
+    /// filter) what was read until now would be missing, so it must not be used then.
+    #[must_use]
+    pub fn kept_for(&self, question: &str) -> Self {
+        Self(format!("{question} {}", self.0))
+    }
+
+    /// The kept checkpoint as it was given, if it holds for this question.
+    pub fn given_for(&self, question: &str) -> Option<Self> {
+        let given = self.0.strip_prefix(question)?.strip_prefix(' ')?;
+        Some(Self(given.to_owned()))
+    }
+}
+
+/// How much of its section an answer speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reading {
+    /// All of it, in a list that may have more pages: what the whole list lacks is gone.
+    Full,
+    /// The same, and this is why nothing less was asked for.
+    FullBecause(InFull),
+    /// Only what changed since this moment: what it lacks may be there unchanged.
+    Since(Timestamp),
+}
+
+impl Reading {
+    /// What two answers of one traversal are together: a list with a part that is not whole is not whole, and a reason
+    /// given once stands.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Since(since), _) | (_, Self::Since(since)) => Self::Since(since),
+            (Self::FullBecause(why), _) | (_, Self::FullBecause(why)) => Self::FullBecause(why),
+            (Self::Full, Self::Full) => Self::Full,
+        }
+    }
+}
+
+/// Why a section can't be asked for changes alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InFull {
+    /// The protocol has no such question.
+    NoWayToAsk,
+    /// It is one document.
+    OneDocument,
+    /// The server answered the question with an error.
+    Refused,
+    /// The server answered as if it had been asked for everything.
+    Ignored,
+    /// The server's clock shows an earlier time than when it was last asked.
+    ClockPutBack,
+}
+
 /// What makes the next fetch of a document conditional (RFC 9110 §13).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validators {
+    /// The question whose answer had them: they say nothing about another one.
+    #[serde(default)]
+    pub question: String,
     /// `ETag`, as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::task::{NodeName, RunId};
@@ -13,6 +14,8 @@ use crate::task::{NodeName, RunId};
 pub struct RunConfig {
     /// The run.
     pub run: RunId,
+    /// Its share, at least 1, of budgets that it shares with other runs of the instance (`spec.weight`).
+    pub weight: u32,
     /// At most this many holders at a time (`spec.tokens`).
     pub max_holders: u32,
     /// How long a lease lasts without renewal.
@@ -51,7 +54,7 @@ pub struct NodeConfig {
 #[serde(transparent)]
 pub struct BudgetId(pub Arc<str>);
 
-/// A budget: all limits bind.
+/// A budget: all limits bind. It belongs to the instance: runs that name the same one share it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetConfig {
@@ -63,6 +66,41 @@ pub struct BudgetConfig {
     pub max_concurrent: Option<u32>,
     /// Slows down to this share of the rate, in percent, when a server pushes back; `None`: never.
     pub adaptive_floor_percent: Option<u32>,
+    /// When requests may be sent, sorted and disjoint; closed outside and after the last. `None`: always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_hours: Option<Arc<[OpenInterval]>>,
+    /// What was spent before the queue knew the budget, by earlier processes. Counted when it becomes known, never again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spent: Vec<Spent>,
+    /// What was spent lately is not known (a crash): limits over [`SHORT_WINDOW`] or less start as if fully spent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub short_windows_start_spent: bool,
+}
+
+/// The longest window that starts spent if what was spent lately is not known; longer ones are rebuilt from
+/// [`BudgetConfig::spent`].
+pub const SHORT_WINDOW: Duration = Duration::from_hours(1);
+
+/// A span of time in which a budget is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct OpenInterval {
+    /// Its first moment.
+    pub from: Timestamp,
+    /// The first moment after it.
+    pub until: Timestamp,
+}
+
+/// What a budget had spent by a moment, since the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Spent {
+    /// When; the latest moment that it may have been.
+    pub at: Timestamp,
+    /// Calls.
+    pub calls: u64,
+    /// Documents.
+    pub documents: u64,
+    /// Decoded bytes.
+    pub bytes: u64,
 }
 
 /// One limit of a budget.

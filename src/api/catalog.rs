@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::crawl_run::{SUBSET_MESSAGE, SUBSET_RULE};
 use super::crd::rule;
 use super::throttle_policy::utc;
-use super::{KubeDuration, LabelSelector, ObjectRef, RunMode, RunSettings};
+use super::{KubeDuration, LabelSelector, NodeHealthSpec, ObjectRef, RunMode, RunSettings};
 
 /// The aggregate that is kept fresh: which nodes, when, how, and where the records land.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +59,9 @@ pub struct CatalogSpec {
     /// How deletions are guarded.
     #[serde(default)]
     pub deletion: DeletionSpec,
+    /// When a node that can't be read counts as offline or dead, and how often it is tried then.
+    #[serde(default)]
+    pub node_health: NodeHealthSpec,
     /// Where the records land.
     #[serde(default)]
     pub store: StoreSpec,
@@ -133,7 +136,7 @@ pub struct DeletionSpec {
     /// Records that a section must have for maxPercent to bind.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub min_records: u64,
-    /// Time for which the last good records of a node that can't be reached are kept.
+    /// Time for which the last good records of a node that can't be read are kept, from the first run that failed.
     pub grace_period: KubeDuration,
     /// What happens to them afterwards.
     pub after_grace_period: RemovalPolicy,

@@ -50,7 +50,7 @@ pub struct CrawlRunSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct RunSettings {
     /// Full: everything, and what is gone is deleted. Incremental: what changed since the last traversal, where the
-    /// source can tell.
+    /// source can tell; other nodes are read in full.
     pub mode: RunMode,
     /// Crawl and report, but write no record and delete none.
     pub dry_run: bool,

@@ -7,8 +7,8 @@ use kube::Resource;
 use super::{
     AdaptiveSpec, Amount, BudgetPer, Catalog, CatalogNode, CatalogNodeSpec, CatalogSpec, CkanSpec, ConcurrencyPolicy,
     CrawlRun, CrawlRunSpec, DcatFormat, DcatSpec, DeletionSpec, DspSpec, DspVersionChoice, HistorySpec, KubeDuration,
-    LabelSelector, NestedSpec, ObjectRef, Pacing, Protocol, RunMode, RunSettings, RunTemplate, Schedule, StoreSpec,
-    TargetType, ThrottleLimit, ThrottlePolicy, ThrottlePolicySpec, ThrottleTarget, ThrottleUnit,
+    LabelSelector, NestedSpec, NodeHealthSpec, ObjectRef, Pacing, Protocol, RunMode, RunSettings, RunTemplate,
+    Schedule, StoreSpec, TargetType, ThrottleLimit, ThrottlePolicy, ThrottlePolicySpec, ThrottleTarget, ThrottleUnit,
 };
 
 /// The label that the sample Catalog selects by.
@@ -38,6 +38,7 @@ pub fn catalog() -> Catalog {
                 ..RunTemplate::default()
             },
             deletion: DeletionSpec::default(),
+            node_health: NodeHealthSpec::default(),
             store: StoreSpec::default(),
             history: HistorySpec::default(),
         },

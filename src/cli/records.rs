@@ -26,7 +26,7 @@ pub(super) struct RecordsArgs {
 
 #[derive(Debug, Subcommand)]
 enum RecordsCommand {
-    /// List records
+    /// List records; those of a node that can't be read are marked stale
     Ls(LsArgs),
     /// Show one record
     Get(GetArgs),

@@ -1,5 +1,6 @@
 //! What a run came to, as text: a table of nodes, the totals, and where the records lie.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -8,10 +9,14 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 
 use super::common::colours_on;
 use crate::local::text::shown;
-use crate::local::{NodeReport, NodeResult, REPORT_FILE, Report, RunOutcome};
+use crate::local::{NodeHealth, NodeReport, NodeResult, REPORT_FILE, Report, RunOutcome};
+use crate::store::{Mode, ReadAs, ReadMode};
 
 /// More nodes than this are summed up: the failed ones are named first, the rest is in the report.
 const MAX_ROWS: usize = 50;
+
+/// More nodes than this are not named in one line.
+const MAX_NAMES: usize = 5;
 
 pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> String {
     let mut text = String::new();
@@ -21,7 +26,7 @@ pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> Strin
     }
     let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
-    writeln!(text, "{}", table(&rows).trim_fmt()).unwrap_or_default();
+    writeln!(text, "{}", table(&rows, says_how_it_read(report)).trim_fmt()).unwrap_or_default();
     if left_out > 0 {
         writeln!(text, "… and {left_out} more nodes; all are in {REPORT_FILE}").unwrap_or_default();
     }
@@ -44,6 +49,7 @@ pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> Strin
         write!(text, ", {} unreadable", totals.rejected).unwrap_or_default();
     }
     text.push('\n');
+    text.push_str(&read_in_full(report));
     match records {
         Some(path) => {
             writeln!(text, "Records: {} ({} in all)", path.display(), totals.records).unwrap_or_default();
@@ -52,6 +58,40 @@ pub(super) fn text(report: &Report, records: Option<&Path>, dir: &Path) -> Strin
         None => text.push_str("Nothing was written (dry run)\n"),
     }
     text
+}
+
+/// In a run over everything it goes without saying how a node was read, unless one was found unchanged.
+fn says_how_it_read(report: &Report) -> bool {
+    report.mode == Mode::Incremental || report.nodes.iter().any(|node| node.read_as.read == Some(ReadMode::NotModified))
+}
+
+/// The nodes that an incremental run read in full, by reason: a line each.
+fn read_in_full(report: &Report) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in &report.nodes {
+        if let Some(why) = &node.read_as.in_full_because {
+            by_reason.entry(why).or_default().push(node.name.as_str());
+        }
+    }
+    let line = |(why, nodes): (&str, Vec<&str>)| {
+        let named: Vec<_> = nodes.iter().take(MAX_NAMES).map(|name| shown(name, 40)).collect();
+        let rest = nodes.len().saturating_sub(MAX_NAMES);
+        let rest = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+        format!("Read in full, because {why}: {}{rest}\n", named.join(", "))
+    };
+    by_reason.into_iter().map(line).collect()
+}
+
+fn how_it_was_read(read_as: &ReadAs) -> String {
+    match (read_as.read, read_as.since) {
+        (Some(ReadMode::Full), _) => "in full".to_owned(),
+        (Some(ReadMode::Incremental), since) => {
+            let since = since.map(|since| since.strftime(" since %Y-%m-%d %H:%M UTC").to_string());
+            format!("changes{}", since.unwrap_or_default())
+        }
+        (Some(ReadMode::NotModified), _) => "not modified".to_owned(),
+        (None, _) => String::new(),
+    }
 }
 
 /// A sentence for each node that needs one, failed ones first; at most as many as the table has rows.
@@ -74,24 +114,26 @@ fn headline(outcome: RunOutcome) -> &'static str {
     }
 }
 
-fn table(nodes: &[&NodeReport]) -> Table {
+fn table(nodes: &[&NodeReport], says_how: bool) -> Table {
     let colours = colours_on(&io::stdout());
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["NODE", "PROTOCOL", "RECORDS", "REQUESTS", "STATE"].map(|title| {
+    let titles = ["NODE", "PROTOCOL", "RECORDS", "REQUESTS"].into_iter().chain(says_how.then_some("READ"));
+    table.set_header(titles.chain(["STATE"]).map(|title| {
         let cell = Cell::new(title);
         if colours { cell.add_attribute(Attribute::Bold) } else { cell }
     }));
     for node in nodes {
-        let state = if node.stale { format!("{} (stale)", node.state) } else { node.state.to_string() };
-        let state = Cell::new(state);
-        table.add_row([
+        let state = Cell::new(state_of(node));
+        let mut row = vec![
             Cell::new(shown(node.name.as_str(), 40)),
             Cell::new(shown(&node.protocol, 24)),
             Cell::new(node.totals.records),
             Cell::new(node.totals.requests),
-            if colours { state.fg(colour_of(node.state)) } else { state },
-        ]);
+        ];
+        row.extend(says_how.then(|| Cell::new(how_it_was_read(&node.read_as))));
+        row.push(if colours { state.fg(colour_of(node.state)) } else { state });
+        table.add_row(row);
     }
     table.column_iter_mut().for_each(|column| {
         column.set_padding((0, 2));
@@ -102,6 +144,17 @@ fn table(nodes: &[&NodeReport]) -> Table {
         }
     }
     table
+}
+
+/// "failed (offline, stale)".
+fn state_of(node: &NodeReport) -> String {
+    let health = match node.health {
+        NodeHealth::Online => None,
+        NodeHealth::Offline => Some("offline"),
+        NodeHealth::Dead => Some("dead"),
+    };
+    let marks: Vec<&str> = health.into_iter().chain(node.stale.then_some("stale")).collect();
+    if marks.is_empty() { node.state.to_string() } else { format!("{} ({})", node.state, marks.join(", ")) }
 }
 
 fn colour_of(state: NodeResult) -> Color {

@@ -40,7 +40,7 @@ pub struct CrawlContext {
     pub clock: SharedClock,
     /// What is shown while it runs.
     pub progress: Arc<Progress>,
-    /// The traversals that they have opened.
+    /// The traversals that they have open.
     pub traversals: Traversals,
 }
 
@@ -62,6 +62,8 @@ pub struct CrawlNode {
     pub access: Arc<NodeAccess>,
     /// How far a traversal may go.
     pub limits: NodeLimits,
+    /// What a request for one dataset costs in calls.
+    pub api_calls_per_document: u32,
 }
 
 /// `spec.limits` of a node, per traversal of a section.

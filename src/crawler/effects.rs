@@ -3,29 +3,33 @@
 use bytes::Bytes;
 
 use super::context::NodeLimits;
-use crate::finding::{Limited, Validators};
+use crate::finding::{Limited, Reading, Validators};
 use crate::protocol::{Page, Response};
 use crate::record::{Origin, Record};
-use crate::store::{RecordWrite, TaskEffects, TaskResult};
+use crate::store::{RecordWrite, SoFar, TaskEffects, TaskResult};
 use crate::task::{Task, TaskKind};
 
-/// What a traversal had before this page, as far as this crawler knows.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SoFar {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
+/// An answer, and what goes with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer<'a> {
+    pub(super) response: &'a Response,
+    /// What was asked: what is remembered of the answer holds for it alone.
+    pub(super) question: &'a str,
+    /// Requests that it took.
+    pub(super) requests: u64,
+    pub(super) fetched_at: &'a str,
 }
 
-/// Turns a page into effects. Feedback that would pass a limit of the node is left out, and the limit is named.
+/// Turns a page into effects. `so_far`: what the traversal had before this page, as far as this crawler knows. Feedback
+/// that would pass a limit of the node is left out, and the limit is named.
 pub(super) fn page_effects(
     task: &Task,
     page: Page,
-    response: &Response,
-    requests: u64,
+    answer: Answer<'_>,
     limits: &NodeLimits,
     so_far: SoFar,
-    fetched_at: &str,
 ) -> Result<TaskEffects, serde_json::Error> {
+    let Answer { response, question, requests, fetched_at } = answer;
     let bytes = response.body.len() as u64;
     let mut limited = page.limited;
     let mut feedback = page.feedback;
@@ -56,8 +60,12 @@ pub(super) fn page_effects(
         protocol: page.protocol.to_string(),
         fetched_at: fetched_at.to_owned(),
     };
-    let alone = task.kind == TaskKind::Root && feedback.is_empty();
-    let validators = Validators { etag: response.etag.clone(), last_modified: response.last_modified.clone() };
+    let alone = task.kind == TaskKind::Root && feedback.is_empty() && !matches!(page.reading, Some(Reading::Since(_)));
+    let validators = Validators {
+        question: question.to_owned(),
+        etag: response.etag.clone(),
+        last_modified: response.last_modified.clone(),
+    };
     Ok(TaskEffects {
         task: task.id,
         result: TaskResult::Done,
@@ -70,12 +78,13 @@ pub(super) fn page_effects(
         heeds_total: page.heeds_total,
         forgiven: page.forgiven,
         rejected: page.rejected,
-        checkpoint: page.checkpoint,
+        reading: page.reading,
+        checkpoint: page.checkpoint.map(|checkpoint| checkpoint.kept_for(question)),
         validators: (alone && !validators.is_empty()).then_some(validators),
         requests,
         bytes,
         protocol: origin.protocol,
-        close_when_drained: None,
+        ..TaskEffects::default()
     })
 }
 

@@ -1,18 +1,21 @@
 //! Counters for people who watch: cheap to write, read by the progress display. Nothing is decided by them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::task::NodeName;
+use crate::store::SoFar;
+use crate::task::{NodeName, SectionKey};
 
 /// Per-node counters of one run, and where its time goes.
 #[derive(Debug, Default)]
 pub struct Progress {
     nodes: BTreeMap<NodeName, NodeProgress>,
+    /// Sections that crawlers of this process are traversing.
+    opened: Mutex<HashSet<SectionKey>>,
     stages: [AtomicU64; 4],
 }
 
@@ -87,6 +90,24 @@ impl Progress {
         Self { nodes: nodes.into_iter().map(|name| (name, NodeProgress::default())).collect(), ..Self::default() }
     }
 
+    /// A crawler works on a section. Only the first one of this process counts; what the traversal had come to by then
+    /// was got before the run was resumed.
+    pub(super) fn open_section(&self, section: &SectionKey, so_far: SoFar) {
+        let is_first = self.opened.lock().is_ok_and(|mut opened| opened.insert(section.clone()));
+        if let Some(node) = self.node(&section.node).filter(|_| is_first) {
+            node.open_sections.fetch_add(1, Ordering::Relaxed);
+            node.add_earlier(so_far);
+        }
+    }
+
+    /// A section is traversed.
+    pub(super) fn close_section(&self, section: &SectionKey) {
+        let was_open = self.opened.lock().is_ok_and(|mut opened| opened.remove(section));
+        if let Some(node) = self.node(&section.node).filter(|_| was_open) {
+            node.open_sections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn add_time(&self, stage: Stage, spent: Duration) {
         let spent_ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
         self.stages[stage as usize].fetch_add(spent_ns, Ordering::Relaxed);
@@ -131,12 +152,10 @@ impl NodeProgress {
         self.failed_tasks.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn open_section(&self) {
-        self.open_sections.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn close_section(&self) {
-        self.open_sections.fetch_sub(1, Ordering::Relaxed);
+    /// Counts what the run had come to before it was resumed.
+    pub fn add_earlier(&self, so_far: SoFar) {
+        self.add_answer(so_far.requests, so_far.bytes);
+        self.add_page(so_far.records, so_far.total);
     }
 
     pub(super) fn set_problem(&self, sentence: &str) {
@@ -156,5 +175,25 @@ impl NodeProgress {
             open_sections: self.open_sections.load(Ordering::Relaxed),
             last_problem: self.last_problem.lock().ok().and_then(|problem| problem.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_that_several_crawlers_open_counts_once_with_what_it_had_before() {
+        let section = SectionKey::root_of("acme".into());
+        let progress = Progress::new([section.node.clone()]);
+        progress.open_section(&section, SoFar { records: 10, requests: 2, bytes: 100, total: Some(30) });
+        let node = progress.node(&section.node).unwrap();
+        node.add_answer(1, 50);
+        node.add_page(5, Some(30));
+        progress.open_section(&section, SoFar { records: 15, requests: 3, bytes: 150, total: Some(30) });
+        progress.close_section(&section);
+        let expected = NodeCounts { requests: 3, records: 15, bytes: 150, total: 30, ..NodeCounts::default() };
+        assert_eq!(node.counts(), expected);
+        assert!(expected.is_finished());
     }
 }

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
-use super::effects::{SoFar, page_effects};
+use super::effects::{Answer, page_effects};
 use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
 use super::progress::Stage;
 use super::settle::Verdict;
@@ -20,7 +21,7 @@ use crate::finding::{Checkpoint, Limited, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, Opened, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{Committed, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -29,8 +30,8 @@ const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// The traversals that this process has opened. Its crawlers share them: what one has counted towards a limit, or spent
-/// on a try that failed, counts for whoever goes on.
+/// The traversals that this process has open: as many as are under way, not as many as the run has. Its crawlers share
+/// them: what one has counted towards a limit, or spent on a try that failed, counts for whoever goes on.
 #[derive(Debug, Default)]
 pub struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
@@ -49,6 +50,8 @@ enum SectionWork {
 #[derive(Debug)]
 struct OpenSection {
     traversal: Traversal,
+    /// What is asked of the node; what is remembered of other questions is no answer to it.
+    question: String,
     validators: Option<Validators>,
     checkpoint: Option<Checkpoint>,
     so_far: Mutex<SoFar>,
@@ -64,7 +67,8 @@ pub(super) struct Finished {
 /// What went wrong with a task.
 enum TaskError {
     Fetch(FetchError),
-    Read(ReadError),
+    /// With the requests that the answer took.
+    Read(ReadError, u64),
     Internal(String),
     Fatal(CrawlerError),
 }
@@ -89,9 +93,14 @@ impl Done {
 }
 
 /// Runs one leased task. Its effects are in the store before this returns; the caller settles it.
-pub(super) async fn run_task(context: Arc<CrawlContext>, holder: Arc<Holder>, leased: Leased) -> Finished {
-    let lease = leased.lease;
-    let run = TaskRun { context: &context, holder: &holder, lease, task: &leased.task };
+pub(super) async fn run_task(
+    context: Arc<CrawlContext>,
+    holder: Arc<Holder>,
+    leased: Leased,
+    permit_lasts_until: Timestamp,
+) -> Finished {
+    let (lease, task) = (leased.lease, &leased.task);
+    let run = TaskRun { context: &context, holder: &holder, lease, task, permit_lasts_until };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -109,6 +118,8 @@ struct TaskRun<'a> {
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
+    /// Until when the permit that came with the claim may be used.
+    permit_lasts_until: Timestamp,
 }
 
 impl TaskRun<'_> {
@@ -137,7 +148,7 @@ impl TaskRun<'_> {
         if self.context.incremental && open.checkpoint.is_some() {
             reader_context.to_mut().checkpoint.clone_from(&open.checkpoint);
         }
-        let request = node.reader.request(&reader_context, self.task).map_err(TaskError::Read)?;
+        let request = node.reader.request(&reader_context, self.task).map_err(|error| TaskError::Read(error, 0))?;
         let validators = open.validators.as_ref().filter(|_| request.conditional && self.task.kind == TaskKind::Root);
         let gate = TaskGate { run: self };
         let fetching = Stopwatch::start();
@@ -185,16 +196,15 @@ impl TaskRun<'_> {
     ) -> Result<Done, TaskError> {
         self.count(|progress| progress.add_answer(requests, response.body.len() as u64));
         let decoding = Stopwatch::start();
-        let page = self.decode(node, reader_context, &response).await.inspect_err(|_| {
-            *self.spent().entry(self.task.id).or_default() += requests;
-        })?;
+        let page = self.decode(node, reader_context, &response, requests).await?;
         self.context.progress.add_time(Stage::Decode, decoding.elapsed());
         self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
         let reads_again = page.reads_again;
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
-        let effects = page_effects(self.task, page, &response, requests, &node.limits, so_far, &fetched_at)
+        let answer = Answer { response: &response, question: &open.question, requests, fetched_at: &fetched_at };
+        let effects = page_effects(self.task, page, answer, &node.limits, so_far)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects, reads_again).await
@@ -206,16 +216,16 @@ impl TaskRun<'_> {
         node: &CrawlNode,
         context: &NodeContext,
         response: &Arc<Response>,
+        requests: u64,
     ) -> Result<Page, TaskError> {
+        let unreadable = |error| TaskError::Read(error, requests);
         if response.body.len() <= LARGE_BODY_BYTES {
-            return node.reader.decode(context, self.task, response).map_err(TaskError::Read);
+            return node.reader.decode(context, self.task, response).map_err(unreadable);
         }
         let (reader, context, task, response) =
             (node.reader.clone(), context.clone(), self.task.clone(), response.clone());
         let decoded = tokio::task::spawn_blocking(move || reader.decode(&context, &task, &response)).await;
-        decoded
-            .map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?
-            .map_err(TaskError::Read)
+        decoded.map_err(|error| TaskError::Internal(format!("reading the answer failed: {error}")))?.map_err(unreadable)
     }
 
     /// Stores the effects, and closes the traversal if this was its last task.
@@ -227,7 +237,7 @@ impl TaskRun<'_> {
         let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
         if let Ok(mut so_far) = open.so_far.lock() {
-            *so_far = SoFar { records: committed.seen, bytes: committed.bytes };
+            *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
         }
         if documents > 0 && committed.repeated == documents && self.task.page > 0 && !reads_again {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
@@ -245,19 +255,43 @@ impl TaskRun<'_> {
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
+    fn sections(&self) -> MutexGuard<'_, HashMap<SectionKey, Arc<OnceCell<SectionWork>>>> {
+        self.context.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
         self.context.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What requests of this task have cost: the first one what the queue takes for it, the others one call each.
+    fn calls(&self, requests: u64) -> u64 {
+        let per_document = self.node().map_or(1, |node| u64::from(node.api_calls_per_document));
+        let first = if self.task.kind == TaskKind::Dataset { per_document } else { 1 };
+        if requests == 0 { 0 } else { first + requests - 1 }
+    }
+
+    /// Counts the requests of a try that came to nothing, while the task goes on.
+    async fn spend_in_vain(&self, requests: u64) -> Result<(), StoreError> {
+        if requests == 0 {
+            return Ok(());
+        }
+        *self.spent().entry(self.task.id).or_default() += requests;
+        let spending = Spending::none(self.task.section.node.clone(), self.context.clock.now());
+        self.context.store.spend(Spending { calls: self.calls(requests), ..spending }).await
     }
 
     /// Makes effects durable; the section's last ones close its traversal in the same step.
     async fn store(&self, open: &OpenSection, mut effects: TaskEffects) -> Result<Committed, StoreError> {
         effects.close_when_drained = Some(self.context.close_request(None));
         if effects.task == self.task.id {
+            (effects.calls, effects.at) = (self.calls(effects.requests), self.context.clock.now());
             effects.requests += self.spent().remove(&self.task.id).unwrap_or(0);
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
-            self.count(super::progress::NodeProgress::close_section);
+            self.context.progress.close_section(&open.traversal.section);
+            // A straggler is told by the store that the section is closed.
+            self.sections().remove(&open.traversal.section);
         }
         Ok(committed)
     }
@@ -269,9 +303,12 @@ impl TaskRun<'_> {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
             // An answer that makes no sense may have been broken on its way, but hardly twice.
-            TaskError::Read(error) if attempt >= 1 => (error.to_string(), Outcome::Terminal),
-            TaskError::Read(error) => (error.to_string(), error.outcome()),
-            TaskError::Fetch(FetchError { failure: Failure::Gate(_), .. }) => {
+            TaskError::Read(error, spent) => {
+                requests = spent;
+                (error.to_string(), if attempt >= 1 { Outcome::Terminal } else { error.outcome() })
+            }
+            TaskError::Fetch(FetchError { failure: Failure::Gate(_), spent, .. }) => {
+                self.spend_in_vain(u64::from(spent.requests)).await?;
                 return Ok(Done::without_effect(SettleResult::Released));
             }
             TaskError::Fetch(mut error) => {
@@ -289,7 +326,7 @@ impl TaskRun<'_> {
         self.count(|progress| progress.set_problem(&sentence));
         match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
             Verdict::Retry(delay) => {
-                *self.spent().entry(self.task.id).or_default() += requests;
+                self.spend_in_vain(requests).await?;
                 debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
                     delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
@@ -345,7 +382,7 @@ impl TaskRun<'_> {
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
         let cell = {
-            let mut opened = self.context.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut opened = self.sections();
             opened.entry(self.task.section.clone()).or_default().clone()
         };
         cell.get_or_try_init(|| self.open_traversal()).await?;
@@ -354,10 +391,13 @@ impl TaskRun<'_> {
 
     async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
         let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
-            Opened::Open { traversal, validators, checkpoint, seen, bytes } => {
-                self.count(super::progress::NodeProgress::open_section);
-                let so_far = Mutex::new(SoFar { records: seen, bytes });
-                SectionWork::Open(Box::new(OpenSection { traversal, validators, checkpoint, so_far }))
+            Opened::Open { traversal, validators, checkpoint, so_far } => {
+                self.context.progress.open_section(&self.task.section, so_far);
+                let question = self.node()?.context.question();
+                let validators = validators.filter(|validators| validators.question == question);
+                let checkpoint = checkpoint.and_then(|checkpoint| checkpoint.given_for(&question));
+                let so_far = Mutex::new(so_far);
+                SectionWork::Open(Box::new(OpenSection { traversal, question, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),
             Opened::Closed { .. } => SectionWork::Skipped("it was traversed already".to_owned()),
@@ -390,6 +430,10 @@ struct TaskGate<'a> {
 
 #[async_trait]
 impl RequestGate for TaskGate<'_> {
+    fn first_permit_lasts_until(&self) -> Timestamp {
+        self.run.permit_lasts_until
+    }
+
     async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed> {
         let context = self.run.context;
         let give_up_at = context.clock.now() + MAX_GATE_WAIT;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use thiserror::Error;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use tracing::{Instrument, info, warn};
 
 use super::context::CrawlContext;
 use super::task_run::{Finished, run_task};
-use crate::queue::{Claim, Holder, JoinRequest, LeaseRef, Leased, QueueError, SettleResult, Settlement};
+use crate::queue::{Claim, Holder, JoinRequest, LeaseRef, Leased, PERMIT_LASTS, QueueError, SettleResult, Settlement};
 use crate::store::StoreError;
 use crate::task::SectionKey;
 
@@ -90,10 +91,12 @@ impl Shift<'_> {
             let room = context.concurrency.saturating_sub(self.tasks.len());
             let mut come_back = None;
             if room > 0 && !stopped {
+                // Read before the claim: the permits are at least as young.
+                let permits_last_until = context.clock.now() + PERMIT_LASTS;
                 match context.queue.claim(&self.holder, room).await? {
                     Claim::Tasks(claimed) => {
                         for leased in claimed {
-                            self.start(leased);
+                            self.start(leased, permits_last_until);
                         }
                         continue;
                     }
@@ -121,10 +124,10 @@ impl Shift<'_> {
         }
     }
 
-    fn start(&mut self, leased: Leased) {
+    fn start(&mut self, leased: Leased, permit_lasts_until: Timestamp) {
         let (lease, section) = (leased.lease, leased.task.section.clone());
         let span = tracing::error_span!("task", run = %self.holder.run, node = %section.node, task = %leased.task.id);
-        let run = run_task(self.crawler.context.clone(), self.holder.clone(), leased);
+        let run = run_task(self.crawler.context.clone(), self.holder.clone(), leased, permit_lasts_until);
         let handle = self.tasks.spawn(run.instrument(span));
         self.leases.insert(handle.id(), (lease, section));
     }

@@ -8,10 +8,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::LocalError;
+use super::health::{expired_nodes, reading_of};
+use super::observe::RunInput;
+use super::run::find_node;
 use crate::crawler::{CrawlContext, CrawlEnd, Crawler, CrawlerError};
-use crate::planner::{ExecutionPlan, Step, Verdict};
+use crate::planner::{ExecutionPlan, SkippedNode, Step, Verdict, spec_hash};
 use crate::queue::{ReleaseCause, RunConfig};
-use crate::store::{NodeOutcome, RunState};
+use crate::store::{NodeOutcome, NodeReading, RunState, SectionReport};
 use crate::task::{NodeName, Task};
 
 /// How many tasks are read from the store at a time when a run is resumed.
@@ -137,47 +140,74 @@ impl Crew {
         Ok(())
     }
 
-    /// Sweeps what nobody lists any more and remembers how each node fared.
-    pub(super) async fn close_books(
-        &self,
-        crawled: &[NodeName],
-        removed: &[NodeName],
-        verdict: Verdict,
-    ) -> Result<(), LocalError> {
-        let store = &self.context.store;
-        let cut_short = match verdict {
+    /// Sweeps what nobody lists any more, remembers how each node fared, and lets go of what has outlived its time.
+    /// Returns the nodes whose records have.
+    pub(super) async fn close_books(&self, books: &Books<'_>) -> Result<Vec<NodeName>, LocalError> {
+        let (store, run) = (&self.context.store, &self.state.run);
+        let cut_short = match books.verdict {
             Verdict::Drained => None,
             Verdict::DeadlineExceeded => Some("the run's deadline passed".to_owned()),
             Verdict::Interrupted => Some("the run was interrupted".to_owned()),
         };
-        let unfinished = cut_short.clone().unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
-        store.cut_short(&self.state.run, self.context.close_request(Some(unfinished))).await?;
-        let full = !self.context.incremental;
-        if cut_short.is_none() && full {
-            for node in crawled {
-                store.sweep_unlisted(&self.state.run, node, self.context.close_request(None)).await?;
+        let may_sweep = cut_short.is_none();
+        let unfinished = cut_short.unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
+        store.cut_short(run, self.context.close_request(Some(unfinished))).await?;
+        if may_sweep {
+            for node in books.crawled {
+                store.sweep_unlisted(run, node, self.context.close_request(None)).await?;
             }
         }
-        for node in removed {
-            store.sweep_removed_node(&self.state.run, node, self.context.close_request(None)).await?;
+        for node in books.removed {
+            store.sweep_removed_node(run, node, self.context.close_request(None)).await?;
         }
-        let mut complete: BTreeMap<&NodeName, bool> = crawled.iter().map(|node| (node, false)).collect();
+        let unread = self.remember_nodes(books).await?;
+        let known = store.nodes(&self.state.catalog).await?;
+        let mut expired = expired_nodes(&unread, &known, &books.input.catalog.spec.deletion);
+        // Only a full run deletes by what could not be seen.
+        expired.retain(|_| may_sweep && !self.context.incremental);
+        for node in &expired {
+            store.sweep_expired_node(run, node, self.context.close_request(None)).await?;
+        }
+        self.context.queue.close(run).await?;
+        Ok(expired)
+    }
+
+    /// Remembers how each node fared. Returns those that can't be read: tried in vain in this run, or left alone because
+    /// of the runs before.
+    async fn remember_nodes(&self, books: &Books<'_>) -> Result<Vec<NodeName>, LocalError> {
+        let store = &self.context.store;
         let reports = store.reports(&self.state.run).await?;
+        let mut sections: BTreeMap<&NodeName, Vec<&SectionReport>> = BTreeMap::new();
         for report in &reports {
-            if let Some(complete) = complete.get_mut(&report.section.node) {
-                *complete = true;
-            }
-        }
-        for report in reports.iter().filter(|report| report.partial.is_some()) {
-            if let Some(complete) = complete.get_mut(&report.section.node) {
-                *complete = false;
-            }
+            sections.entry(&report.section.node).or_default().push(report);
         }
         let at = self.context.clock.now();
-        for (node, succeeded) in complete {
-            store.record_node(&self.state.run, node, NodeOutcome { succeeded, at }).await?;
+        let mut readings = Vec::new();
+        for name in books.crawled {
+            let of_node = sections.get(name).map(Vec::as_slice).unwrap_or_default();
+            let (Some(reading), Some(node)) = (reading_of(of_node), find_node(books.input, name)) else { continue };
+            let outcome = NodeOutcome { reading, spec_hash: spec_hash(&node.spec), at };
+            store.record_node(&self.state.run, name, outcome).await?;
+            readings.push((name, reading));
         }
-        self.context.queue.close(&self.state.run).await?;
-        Ok(())
+        let in_vain = || readings.iter().filter(|(_, reading)| *reading == NodeReading::Nothing).map(|(name, _)| *name);
+        if readings.len() > 1 && in_vain().count() == readings.len() {
+            // Of several nodes not one could be read: that is an outage on our side, which proves nothing of theirs.
+            return Ok(Vec::new());
+        }
+        let left_alone = books.skipped.iter().filter(|skipped| skipped.reason.is_outage()).map(|skipped| &skipped.node);
+        Ok(in_vain().chain(left_alone).cloned().collect())
     }
+}
+
+/// What is known of a run's nodes when its books are closed.
+#[derive(Debug)]
+pub(super) struct Books<'a> {
+    pub(super) input: &'a RunInput,
+    /// The nodes that were crawled.
+    pub(super) crawled: &'a [NodeName],
+    pub(super) skipped: &'a [SkippedNode],
+    /// The nodes that the Catalog no longer selects and whose records are to go.
+    pub(super) removed: &'a [NodeName],
+    pub(super) verdict: Verdict,
 }

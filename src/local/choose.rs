@@ -23,6 +23,7 @@ pub fn choose_run(set: &ManifestSet, catalog: Option<&str>, run: Option<&str>) -
         spec,
         nodes: set.catalog_nodes.iter().map(|located| located.object.clone()).collect(),
         policies: set.throttle_policies.iter().map(|located| located.object.clone()).collect(),
+        remembered: Arc::default(),
     })
 }
 

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::LocalError;
-use super::apply::Crew;
+use super::apply::{Books, Crew};
 use super::export;
+use super::health::observation_of;
 use super::observe::RunInput;
 use super::report::{Report, ReportInput, Totals, build_report};
 use super::run::{REPORT_FILE, RunEnd, RunOptions, find_node};
 use crate::api::RemovalPolicy;
 use crate::crawler::CrawlContext;
-use crate::planner::{SkippedNode, Verdict, describe_default_budget};
+use crate::planner::{Health, SkippedNode, Verdict, describe_default_budget, health};
 use crate::store::{NodeState, RunState};
 use crate::task::NodeName;
 
@@ -34,11 +35,8 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
     let Conclusion { input, state, options, context, crew, nodes, skipped, verdict } = conclusion;
     let (store, catalog) = (context.store.clone(), input.catalog_name());
     let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
-    crew.close_books(&nodes, &removed, verdict).await?;
-    let mut records = BTreeMap::new();
-    for (name, state) in store.nodes(&catalog).await? {
-        records.insert(name, state.records);
-    }
+    let books = Books { input: &input, crawled: &nodes, skipped: &skipped, removed: &removed, verdict };
+    let expired = crew.close_books(&books).await?;
     let asked_protocol =
         |name: &NodeName| find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default();
     let report = build_report(ReportInput {
@@ -55,7 +53,12 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
         skipped,
         problems: crew.problems.clone(),
         sections: store.reports(&state.run).await?,
-        records,
+        known: store.nodes(&catalog).await?,
+        expired,
+        health: &|name, state| match find_node(&input, name) {
+            Some(node) => health(&observation_of(state), &node.spec, &input.catalog.spec.node_health),
+            None => Health::Online,
+        },
         default_budget: describe_default_budget(),
         stage_seconds: context.progress.stage_seconds(),
     });

@@ -11,10 +11,11 @@ use jiff::Timestamp;
 
 use super::observe::RunInput;
 use super::text::shown;
+use super::time_left::{Estimate, TimeLeft};
 use super::waiting::why_it_waits;
 use crate::clock::Stopwatch;
 use crate::crawler::{NodeCounts, Progress};
-use crate::queue::{LaneStatus, Ledger};
+use crate::queue::{BudgetId, LaneStatus, Ledger};
 use crate::store::RunState;
 use crate::task::NodeName;
 
@@ -58,6 +59,7 @@ struct Drawn {
     bars: BTreeMap<NodeName, ProgressBar>,
     summary: Option<ProgressBar>,
     started: Option<Stopwatch>,
+    time_left: TimeLeft,
     last_line: Option<Duration>,
 }
 
@@ -76,8 +78,16 @@ impl Display {
         LogWriter { screen: self.screen.clone() }
     }
 
-    pub(super) fn begin(&self, input: &RunInput, state: &RunState, progress: &Progress, resumed: bool) {
+    pub(super) fn begin(
+        &self,
+        input: &RunInput,
+        state: &RunState,
+        progress: &Progress,
+        budgets: BTreeMap<NodeName, BudgetId>,
+        resumed: bool,
+    ) {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        drawn.time_left = TimeLeft::new(budgets);
         drawn.started = Some(Stopwatch::start());
         let nodes: Vec<NodeName> = progress.iter().map(|(name, _)| name.clone()).collect();
         let verb = if resumed { "Resuming" } else { "Crawling" };
@@ -112,22 +122,28 @@ impl Display {
     pub(super) fn update(&self, progress: &Progress, ledger: &Ledger, lanes: &[LaneStatus], now: Timestamp) {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = drawn.started.map_or(Duration::ZERO, |started| started.elapsed());
+        if self.mode == DisplayMode::Quiet {
+            return;
+        }
+        let nodes: Vec<(&NodeName, NodeCounts)> = progress.iter().collect();
+        let time_left = drawn.time_left.look(elapsed, nodes.iter().map(|(name, counts)| (*name, counts)), lanes);
+        let line = || summary_line(&nodes, ledger, lanes, time_left, elapsed, now);
         match self.mode {
             DisplayMode::Quiet => {}
             DisplayMode::Plain => {
                 if drawn.last_line.is_none_or(|last| elapsed >= last + PLAIN_INTERVAL) && elapsed >= PLAIN_INTERVAL {
                     drawn.last_line = Some(elapsed);
-                    say(&summary_line(progress, ledger, lanes, elapsed, now));
+                    say(&line());
                 }
             }
             DisplayMode::Bars => {
-                for (name, counts) in progress.iter() {
-                    if let Some(bar) = drawn.bars.get(name) {
-                        draw_node(bar, &counts, wait_of(name, lanes, now));
+                for (name, counts) in &nodes {
+                    if let Some(bar) = drawn.bars.get(*name) {
+                        draw_node(bar, counts, wait_of(name, lanes, now));
                     }
                 }
                 if let Some(summary) = &drawn.summary {
-                    summary.set_message(summary_line(progress, ledger, lanes, elapsed, now));
+                    summary.set_message(line());
                 }
             }
         }
@@ -172,21 +188,22 @@ fn wait_of(name: &NodeName, lanes: &[LaneStatus], now: Timestamp) -> Option<Stri
     Some(why_it_waits(lane.waiting.as_ref()?, now))
 }
 
-/// One line about everything: what was got, how fast, what waits and why.
+/// One line about everything: what was got, how fast, how long it will still take, what waits and why.
 fn summary_line(
-    progress: &Progress,
+    nodes: &[(&NodeName, NodeCounts)],
     ledger: &Ledger,
     lanes: &[LaneStatus],
+    time_left: Option<Estimate>,
     elapsed: Duration,
     now: Timestamp,
 ) -> String {
-    let (mut records, mut requests, mut finished, mut nodes) = (0, 0, 0, 0);
-    for (_, counts) in progress.iter() {
+    let (mut records, mut requests, mut finished) = (0, 0, 0);
+    for (_, counts) in nodes {
         records += counts.records;
         requests += counts.requests;
-        nodes += 1;
         finished += usize::from(counts.is_finished());
     }
+    let nodes = nodes.len();
     let seconds = elapsed.as_secs_f64().max(0.001);
     let mut line = format!(
         "{:.0} s: {records} records ({:.0}/s), {requests} requests, {finished} of {nodes} nodes done, {} tasks waiting",
@@ -194,6 +211,9 @@ fn summary_line(
         records as f64 / seconds,
         ledger.queued + ledger.delayed
     );
+    if let Some(time_left) = time_left {
+        line = format!("{line}, {}", time_left.text());
+    }
     let waiting = lanes.iter().filter(|lane| lane.leased == 0).find_map(|lane| Some((lane, lane.waiting.as_ref()?)));
     if let Some((lane, waiting)) = waiting {
         let who = lane.nodes.first().map(|node| shown(node.as_str(), NAME_WIDTH)).unwrap_or_default();

@@ -8,6 +8,7 @@ pub mod discover;
 mod display;
 pub mod export;
 pub mod finding;
+mod health;
 pub mod manifests;
 mod nodes;
 mod observe;
@@ -17,6 +18,7 @@ mod run;
 pub mod secrets;
 mod suggest;
 pub mod text;
+mod time_left;
 pub mod validate;
 mod waiting;
 
@@ -26,7 +28,7 @@ pub use choose::choose_run;
 pub use conclude::read_report;
 pub use display::{Display, DisplayMode, LogWriter};
 pub use observe::{RunInput, plan_from};
-pub use report::{NodeReport, NodeResult, Report, RunOutcome, Totals};
+pub use report::{NodeHealth, NodeReport, NodeResult, Report, RunOutcome, Totals};
 pub use run::{Adapters, REPORT_FILE, RunEnd, RunOptions, run, run_with};
 
 use crate::crawler::CrawlerError;

@@ -80,6 +80,7 @@ pub(super) fn build_crawl_node(
             max_records: spec.limits.max_records,
             max_bytes: spec.limits.max_bytes.get(),
         },
+        api_calls_per_document: spec.api_calls_per_document,
     })
 }
 

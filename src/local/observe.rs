@@ -1,4 +1,4 @@
-//! Reading what a decision needs: the frozen input, the store's memory, the queue.
+//! NodeReading what a decision needs: the frozen input, the store's memory, the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,10 +7,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::LocalError;
+use super::health::observation_of;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
-use crate::planner::{CrawlerState, ExecutionPlan, NodeObservation, QueueObservation, RunSnapshot, plan_run};
+use crate::planner::{
+    CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, QueueObservation, RunSnapshot,
+    SpentObservation, plan_run,
+};
 use crate::queue::Queue;
-use crate::store::{RunState, Store};
+use crate::store::{RunState, Spending, Store};
 use crate::task::{CatalogName, NodeName, RunId};
 
 /// What a run was asked to do, as it was when it began: a resumed run goes on with this, whatever the files say now.
@@ -26,6 +30,9 @@ pub struct RunInput {
     pub nodes: Arc<[CatalogNode]>,
     /// All policies.
     pub policies: Arc<[ThrottlePolicy]>,
+    /// What the store remembered of the Catalog's nodes.
+    #[serde(default)]
+    pub remembered: Arc<BTreeMap<NodeName, NodeObservation>>,
 }
 
 impl RunInput {
@@ -56,15 +63,12 @@ pub(super) struct Live {
     pub(super) queue: Option<QueueObservation>,
     pub(super) running_tokens: BTreeSet<u32>,
     pub(super) interrupted: bool,
+    /// What was spent before this process; matters to the first plan only.
+    pub(super) spent: Arc<SpentObservation>,
 }
 
 /// Everything about a run at one moment.
-pub(super) fn build_snapshot(
-    input: &RunInput,
-    state: &RunState,
-    remembered: &Arc<BTreeMap<NodeName, NodeObservation>>,
-    live: Live,
-) -> RunSnapshot {
+pub(super) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> RunSnapshot {
     RunSnapshot {
         now: live.now,
         run: state.run.clone(),
@@ -73,7 +77,8 @@ pub(super) fn build_snapshot(
         catalog: input.catalog.clone(),
         nodes: input.nodes.clone(),
         policies: input.policies.clone(),
-        remembered: remembered.clone(),
+        remembered: input.remembered.clone(),
+        spent: live.spent,
         queue: live.queue,
         crawlers: live.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
         // One process, one run: all of its tokens are its own.
@@ -88,15 +93,24 @@ pub(super) async fn observe_remembered(
     catalog: &CatalogName,
 ) -> Result<Arc<BTreeMap<NodeName, NodeObservation>>, LocalError> {
     let nodes = store.nodes(catalog).await?;
-    Ok(Arc::new(
-        nodes
-            .into_iter()
-            .map(|(name, state)| {
-                let last_crawled_at = state.last_crawled_at;
-                (name, NodeObservation { last_crawled_at })
-            })
-            .collect(),
-    ))
+    Ok(Arc::new(nodes.into_iter().map(|(name, state)| (name, observation_of(&state))).collect()))
+}
+
+/// What was spent before this process, by all runs in this directory, and marks that this process spends from now on.
+pub(super) async fn observe_spent(
+    store: &dyn Store,
+    input: &RunInput,
+    now: Timestamp,
+) -> Result<Arc<SpentObservation>, LocalError> {
+    let ended_in_order = !store.begin_spending(now).await?;
+    let limits = input.policies.iter().flat_map(|policy| &policy.spec.limits);
+    let longest = limits.map(|limit| limit.period.get()).chain([DEFAULT_BUDGET.0.period]).max().unwrap_or_default();
+    let since = now.checked_sub(longest).unwrap_or(Timestamp::MIN);
+    let spendings = store.spendings(since).await?.into_iter().map(|spending| {
+        let Spending { node, at, calls, documents, bytes } = spending;
+        NodeSpending { node, at, calls, documents, bytes }
+    });
+    Ok(Arc::new(SpentObservation { spendings: spendings.collect(), ended_in_order }))
 }
 
 /// The run's queue.
@@ -118,6 +132,6 @@ pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
         spec: String::new(),
         started_at: now,
     };
-    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false };
-    plan_run(&build_snapshot(input, &state, &Arc::default(), live))
+    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent: Arc::default() };
+    plan_run(&build_snapshot(input, &state, live))
 }

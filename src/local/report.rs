@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::crawler::StageSeconds;
-use crate::planner::{SkippedNode, Verdict};
-use crate::store::{Mode, SectionReport};
+use crate::planner::{Health, Outage, SkippedNode, Verdict};
+use crate::store::{Mode, NodeState, ReadAs, SectionReport};
 use crate::task::{CatalogName, NodeName, RunId, SectionKey};
 
 /// What a run came to.
@@ -92,15 +92,48 @@ pub struct NodeReport {
     /// Why, where the state needs a reason: one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its records are older than this run, because it failed.
+    /// Its records are older than this run, because nothing of it could be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
+    /// How it fares over runs.
+    #[serde(default)]
+    pub health: NodeHealth,
+    /// Runs in a row in which nothing of it could be read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures_in_row: u32,
+    /// The first of these runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Timestamp>,
+    /// Until then runs leave it out, unless they name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Timestamp>,
+    /// The last run in which something of it could be read: its records are of then, if they are stale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_read_at: Option<Timestamp>,
+    /// The last run in which every section of it was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_succeeded_at: Option<Timestamp>,
+    /// How its own catalogue was read; nested ones say it for themselves.
+    #[serde(flatten)]
+    pub read_as: ReadAs,
     /// Its sums.
     #[serde(flatten)]
     pub totals: Totals,
     /// Its sections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<SectionReport>,
+}
+
+/// How a node fares over runs (`spec.nodeHealth`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeHealth {
+    /// It is tried in every run.
+    #[default]
+    Online,
+    /// It failed again and again: it is tried less often.
+    Offline,
+    /// It has failed for long: it is tried rarely.
+    Dead,
 }
 
 /// How a node fared.
@@ -131,8 +164,7 @@ impl fmt::Display for NodeResult {
 }
 
 /// What a report is made from.
-#[derive(Debug)]
-pub(super) struct ReportInput {
+pub(super) struct ReportInput<'a> {
     pub(super) run: RunId,
     pub(super) number: u64,
     pub(super) catalog: CatalogName,
@@ -148,54 +180,54 @@ pub(super) struct ReportInput {
     /// Nodes that could not even be started.
     pub(super) problems: BTreeMap<NodeName, String>,
     pub(super) sections: Vec<SectionReport>,
-    /// Live records of each node.
-    pub(super) records: BTreeMap<NodeName, u64>,
+    /// What is remembered of each node.
+    pub(super) known: BTreeMap<NodeName, NodeState>,
+    /// Nodes whose records have outlived their time.
+    pub(super) expired: Vec<NodeName>,
+    /// Judges a node by it.
+    pub(super) health: &'a dyn Fn(&NodeName, &NodeState) -> Health,
     pub(super) default_budget: String,
     pub(super) stage_seconds: StageSeconds,
 }
 
 /// Makes the report. Pure.
-pub(super) fn build_report(input: ReportInput) -> Report {
+pub(super) fn build_report(input: ReportInput<'_>) -> Report {
     let mut by_node: BTreeMap<NodeName, Vec<SectionReport>> = BTreeMap::new();
     for section in input.sections {
         by_node.entry(section.section.node.clone()).or_default().push(section);
     }
-    let records_of = |name: &NodeName| input.records.get(name).copied().unwrap_or(0);
+    let left_alone = input.skipped.iter().filter(|skipped| skipped.reason.is_outage()).count() as u64;
+    let remembered = |name: &NodeName| {
+        let state = input.known.get(name).cloned().unwrap_or_default();
+        Remembered { health: (input.health)(name, &state), has_expired: input.expired.contains(name), state }
+    };
     let mut nodes: Vec<NodeReport> = Vec::new();
     for (name, protocol) in input.crawled {
         let sections = by_node.remove(&name).unwrap_or_default();
-        nodes.push(crawled_node(name.clone(), protocol, sections, input.problems.get(&name), records_of(&name)));
+        nodes.push(crawled_node(&name, protocol, sections, input.problems.get(&name), remembered(&name)));
     }
     for SkippedNode { node, reason } in input.skipped {
-        by_node.remove(&node);
-        let totals = Totals { records: records_of(&node), ..Totals::default() };
-        let (protocol, message) = (String::new(), Some(reason.to_string()));
+        let sections = by_node.remove(&node).unwrap_or_default();
+        let mut message = reason.to_string();
+        let remembered = remembered(&node);
+        message.extend(gone_sentence(&sections).filter(|_| remembered.has_expired));
+        let stale = remembered.state.records > 0 && remembered.state.failures_in_row > 0;
         nodes.push(NodeReport {
-            name: node,
-            protocol,
-            state: NodeResult::Skipped,
-            message,
-            stale: false,
-            totals,
-            sections: Vec::new(),
+            stale,
+            message: Some(message),
+            ..remembered.report(&node, String::new(), NodeResult::Skipped, sections)
         });
     }
     for (name, sections) in by_node {
-        let totals = sum(&sections, records_of(&name));
         let message = held_sentence(&sections).unwrap_or_else(|| "the Catalog no longer selects it".to_owned());
-        let message = Some(message);
+        let remembered = remembered(&name);
         nodes.push(NodeReport {
-            name,
-            protocol: String::new(),
-            state: NodeResult::Removed,
-            message,
-            stale: false,
-            totals,
-            sections,
+            message: Some(message),
+            ..remembered.report(&name, String::new(), NodeResult::Removed, sections)
         });
     }
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    let outcome = outcome_of(&nodes, input.verdict, input.max_failed_nodes_percent);
+    let outcome = outcome_of(&nodes, left_alone, input.verdict, input.max_failed_nodes_percent);
     let totals = nodes.iter().fold(Totals::default(), |sum, node| sum.plus(&node.totals));
     Report {
         run: input.run,
@@ -213,33 +245,102 @@ pub(super) fn build_report(input: ReportInput) -> Report {
     }
 }
 
+/// What is remembered of a node after the run.
+struct Remembered {
+    state: NodeState,
+    health: Health,
+    has_expired: bool,
+}
+
+impl Remembered {
+    /// A report without message.
+    fn report(self, name: &NodeName, protocol: String, state: NodeResult, sections: Vec<SectionReport>) -> NodeReport {
+        let Self { state: remembered, health, .. } = self;
+        NodeReport {
+            name: name.clone(),
+            protocol,
+            state,
+            message: None,
+            stale: false,
+            health: match health {
+                Health::Online => NodeHealth::Online,
+                Health::Offline(_) => NodeHealth::Offline,
+                Health::Dead(_) => NodeHealth::Dead,
+            },
+            failures_in_row: remembered.failures_in_row,
+            failing_since: remembered.failing_since,
+            next_try_at: health.outage().map(|outage| outage.next_try),
+            last_read_at: remembered.last_read_at,
+            last_succeeded_at: remembered.last_succeeded_at,
+            read_as: ReadAs::default(),
+            totals: sum(&sections, remembered.records),
+            sections,
+        }
+    }
+}
+
 fn crawled_node(
-    name: NodeName,
+    name: &NodeName,
     asked_protocol: String,
     sections: Vec<SectionReport>,
     problem: Option<&String>,
-    records: u64,
+    remembered: Remembered,
 ) -> NodeReport {
-    let totals = sum(&sections, records);
     let spoken = sections.iter().map(|section| section.protocol.as_str()).find(|spoken| !spoken.is_empty());
     let protocol = spoken.map_or(asked_protocol, str::to_owned);
+    let totals = sum(&sections, remembered.state.records);
     let seen = totals.added + totals.updated + totals.unchanged;
     let trouble = sections.iter().find_map(|section| {
         let partial = section.partial.as_ref()?;
         Some(section.failures.first().unwrap_or(partial).clone())
     });
-    let held = held_sentence(&sections);
-    let (state, message) = match (problem, trouble) {
+    let (state, mut message) = match (problem, trouble) {
         (Some(problem), _) => (NodeResult::Failed, Some(problem.clone())),
         (None, Some(trouble)) if seen == 0 => (NodeResult::Failed, Some(trouble)),
         (None, Some(trouble)) => (NodeResult::Partial, Some(trouble)),
         (None, None) if sections.is_empty() => {
             (NodeResult::Failed, Some("it was not reached before the run ended".to_owned()))
         }
-        (None, None) => (NodeResult::Complete, held),
+        (None, None) => (NodeResult::Complete, held_sentence(&sections)),
     };
-    let keeps_old_records = state == NodeResult::Failed && records > 0;
-    NodeReport { name, protocol, state, message, stale: keeps_old_records, totals, sections }
+    if state == NodeResult::Failed
+        && let Some(message) = &mut message
+    {
+        message.extend(outage_sentence(&remembered.health));
+        message.extend(gone_sentence(&sections).filter(|_| remembered.has_expired));
+    }
+    let stale = state == NodeResult::Failed && remembered.state.records > 0;
+    let root = sections.iter().find(|section| section.section.section.is_root());
+    let read_as = root.map(|root| root.read_as.clone()).unwrap_or_default();
+    NodeReport { message, stale, read_as, ..remembered.report(name, protocol, state, sections) }
+}
+
+/// When a node that has become offline or dead is tried again.
+fn outage_sentence(health: &Health) -> Option<String> {
+    let state = match health {
+        Health::Online => return None,
+        Health::Offline(_) => "offline",
+        Health::Dead(_) => "dead",
+    };
+    let Outage { failures, next_try, .. } = health.outage()?;
+    let next_try = next_try.round(Unit::Second).unwrap_or(next_try);
+    Some(format!("; {failures} runs in a row failed, so it is {state} and not tried before {next_try}"))
+}
+
+/// What became of the records of a node that could not be read for longer than they are kept.
+fn gone_sentence(sections: &[SectionReport]) -> Option<String> {
+    let deleted: u64 = sections.iter().map(|section| section.deleted).sum();
+    match held_sentence(sections) {
+        Some(held) => Some(format!("; its records have outlived spec.deletion.gracePeriod: {held}")),
+        None if deleted > 0 => {
+            Some(format!("; its {deleted} records have outlived spec.deletion.gracePeriod and were deleted"))
+        }
+        None => None,
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What is held, and how a person lets it go.
@@ -255,13 +356,14 @@ fn held_sentence(sections: &[SectionReport]) -> Option<String> {
     ))
 }
 
-fn outcome_of(nodes: &[NodeReport], verdict: Verdict, max_failed_percent: u32) -> RunOutcome {
+/// A node that is left alone because it can't be read counts as failed: leaving it out makes nothing fresh.
+fn outcome_of(nodes: &[NodeReport], left_alone: u64, verdict: Verdict, max_failed_percent: u32) -> RunOutcome {
     if verdict == Verdict::DeadlineExceeded {
         return RunOutcome::DeadlineExceeded;
     }
     let count = |state: NodeResult| nodes.iter().filter(|node| node.state == state).count() as u64;
     let (complete, partial, failed) =
-        (count(NodeResult::Complete), count(NodeResult::Partial), count(NodeResult::Failed));
+        (count(NodeResult::Complete), count(NodeResult::Partial), count(NodeResult::Failed) + left_alone);
     let crawled = complete + partial + failed;
     if failed + partial == 0 {
         RunOutcome::Complete

@@ -15,24 +15,27 @@ use super::display::Display;
 use super::export::Format;
 use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_secrets};
-use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered};
+use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered, observe_spent};
 use super::report::Report;
 use super::secrets::SecretSources;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RunMode};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, Stopwatch};
 use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy, Traversals};
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
-use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
+use crate::queue::{BudgetId, SharedQueue};
 use crate::store::files::{FileStore, STATE_DIR};
-use crate::store::{DeletionGuard, Mode, RunStart, RunState, SharedStore};
+use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
 use crate::task::{NodeName, SectionKey, SectionPath};
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
 const TICK: Duration = Duration::from_millis(200);
+
+/// Looking takes no more than one part in so many of the time, however many nodes there are.
+const LOOKING_SHARE: u32 = 20;
 
 /// The report's name in the output directory.
 pub const REPORT_FILE: &str = "report.json";
@@ -107,32 +110,36 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
 pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
     let Adapters { store, queue, http } = adapters;
     let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
-    let catalog = input.catalog_name();
-    let remembered = observe_remembered(store.as_ref(), &catalog).await?;
-    let first_look =
-        Live { now: options.clock.now(), queue: None, running_tokens: BTreeSet::new(), interrupted: false };
-    let mut plan = plan_run(&build_snapshot(&input, &state, &remembered, first_look));
+    let now = options.clock.now();
+    let spent = observe_spent(store.as_ref(), &input, now).await?;
+    let first_look = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent };
+    let mut plan = plan_run(&build_snapshot(&input, &state, first_look));
     for skipped in &plan.skipped {
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
     let (nodes, problems) = build_nodes(&input, &plan, &options);
-    let context = Arc::new(build_context(&input, &state, &options, store, queue.clone(), http, nodes));
-    options.display.begin(&input, &state, &context.progress, resumed);
+    let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
+    if resumed {
+        count_closed_sections(&context).await?;
+    }
+    options.display.begin(&input, &state, &context.progress, budgets_of(&plan), resumed);
     for (node, problem) in &problems {
         info!(node = %node, "node can't be crawled: {problem}");
     }
     let mut crew = Crew::new(context.clone(), state.clone(), resumed, problems);
     let crawled = plan.nodes.clone();
     let skipped = plan.skipped.clone();
+    let mut tick = TICK;
     let verdict = loop {
         if let Some(verdict) = crew.apply(&plan).await? {
             break verdict;
         }
         tokio::select! {
             ended = crew.crawler_ended() => ended?,
-            () = tokio::time::sleep(TICK) => {}
+            () = tokio::time::sleep(tick) => {}
             () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
         }
+        let looking = Stopwatch::start();
         let observed = observe_queue(queue.as_ref(), &state.run).await?;
         options.display.update(
             &context.progress,
@@ -145,10 +152,13 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
             queue: Some(observed),
             running_tokens: crew.running_tokens(),
             interrupted: options.interrupt.is_cancelled(),
+            spent: Arc::default(),
         };
-        plan = plan_run(&build_snapshot(&input, &state, &remembered, live));
+        plan = plan_run(&build_snapshot(&input, &state, live));
+        tick = TICK.max(looking.elapsed() * LOOKING_SHARE);
     };
     options.display.end();
+    store.end_spending().await?;
     if verdict == Verdict::Interrupted {
         info!(run = %state.run, "interrupted");
         return Ok(RunEnd::Interrupted { can_be_resumed: !options.dry_run });
@@ -172,7 +182,7 @@ fn refuse_foreign_files(options: &RunOptions) -> Result<(), LocalError> {
 /// Finds the unfinished run, or begins one. An unfinished run goes on with what it was started with.
 async fn begin(
     store: &dyn crate::store::Store,
-    input: RunInput,
+    mut input: RunInput,
     options: &RunOptions,
 ) -> Result<(RunInput, RunState, bool), LocalError> {
     let catalog = input.catalog_name();
@@ -189,11 +199,33 @@ async fn begin(
         RunMode::Full => Mode::Full,
         RunMode::Incremental => Mode::Incremental,
     };
+    input.remembered = observe_remembered(store, &catalog).await?;
     let spec = serde_json::to_string(&input).unwrap_or_default();
     let start = RunStart { catalog, mode, spec, started_at: options.clock.now() };
     let state = store.begin_run(start).await?;
     // The store keeps it; here it would only take memory.
     Ok((input, RunState { spec: String::new(), ..state }, false))
+}
+
+/// Which budget each node counts against.
+fn budgets_of(plan: &ExecutionPlan) -> BTreeMap<NodeName, BudgetId> {
+    let configs = plan.steps.iter().filter_map(|step| match step {
+        Step::OpenQueue { config } => Some(config),
+        _ => None,
+    });
+    configs.flat_map(|config| &config.nodes).map(|node| (node.name.clone(), node.budget.clone())).collect()
+}
+
+/// Progress goes on where it was: sections that the run has closed are not opened again.
+async fn count_closed_sections(context: &CrawlContext) -> Result<(), LocalError> {
+    for closed in context.store.reports(&context.run).await? {
+        if let Some(progress) = context.progress.node(&closed.section.node) {
+            let records = closed.added + closed.updated + closed.unchanged;
+            let SectionReport { requests, bytes, total, .. } = closed;
+            progress.add_earlier(SoFar { records, requests, bytes, total });
+        }
+    }
+    Ok(())
 }
 
 fn build_context(

@@ -1,5 +1,7 @@
 //! Showing strings that others wrote: nothing in them may move the cursor, turn the text round, or break a table.
 
+use std::time::Duration;
+
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use unicode_width::UnicodeWidthChar;
 
@@ -53,6 +55,18 @@ pub fn shown(text: &str, max_width: usize) -> String {
 /// How many columns a text takes once it is [`shown`].
 pub fn shown_width(text: &str) -> usize {
     text.chars().map(|c| width_of(harmless(c))).sum()
+}
+
+/// A duration as people say it, in one or two units: "45 s", "3 min", "2 h 10 min", "4 d 3 h".
+pub fn about(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (minutes, hours, days) = (seconds.div_ceil(60), seconds / 3600, seconds / 86_400);
+    match seconds {
+        0..90 => format!("{} s", seconds.max(1)),
+        90..5400 => format!("{minutes} min"),
+        5400..86_400 => format!("{hours} h {} min", seconds % 3600 / 60),
+        _ => format!("{days} d {} h", seconds % 86_400 / 3600),
+    }
 }
 
 /// Rows under a header: aligned, one line each, cut to `max_width` columns by narrowing the widest ones.
@@ -114,6 +128,12 @@ fn width_of(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_said_in_one_or_two_units() {
+        let texts = [0, 45, 100, 3600, 7800, 356_400].map(|seconds| about(Duration::from_secs(seconds)));
+        assert_eq!(texts, ["1 s", "45 s", "2 min", "60 min", "2 h 10 min", "4 d 3 h"]);
+    }
 
     #[test]
     fn a_plain_text_is_shown_as_it_is() {

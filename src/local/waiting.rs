@@ -22,6 +22,7 @@ pub(super) fn why_it_waits(waiting: &Waiting, now: Timestamp) -> String {
             format!("budget {:?} has as many requests under way as it may have", &*budget.0)
         }
         Gate::NodeSuspended { .. } => "the node is suspended".to_owned(),
+        Gate::Hours { budget } => format!("budget {:?} is outside of its allowed hours", &*budget.0),
         Gate::Delay => "a failed task waits for its next try".to_owned(),
     };
     format!("waits {seconds:.1} s: {why}")

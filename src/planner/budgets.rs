@@ -130,6 +130,9 @@ fn policy_budget(policy: &ThrottlePolicy, node: &NodeName, connection: &str) -> 
         limits: limits.collect(),
         max_concurrent: policy.spec.max_concurrent,
         adaptive_floor_percent: policy.spec.adaptive.enabled.then_some(policy.spec.adaptive.floor_percent),
+        open_hours: None,
+        spent: Vec::new(),
+        short_windows_start_spent: false,
     }
 }
 
@@ -140,5 +143,8 @@ fn default_budget(connection: &str) -> BudgetConfig {
         limits: vec![limit],
         max_concurrent: Some(max_concurrent),
         adaptive_floor_percent: Some(5),
+        open_hours: None,
+        spent: Vec::new(),
+        short_windows_start_spent: false,
     }
 }

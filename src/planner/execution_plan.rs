@@ -1,8 +1,9 @@
 //! What a decision says: ordered data.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
+use super::health::Outage;
 use crate::flow::RunConfig;
 use crate::task::{NodeName, RunId};
 
@@ -106,6 +107,10 @@ pub enum SkipReason {
         /// When it is due.
         until: Timestamp,
     },
+    /// It failed again and again and is tried less often.
+    Offline(Outage),
+    /// It has failed for long and is tried rarely.
+    Dead(Outage),
     /// No reader for its protocol in this version.
     ProtocolNotSupported {
         /// The protocol.
@@ -118,15 +123,36 @@ pub enum SkipReason {
     },
 }
 
+impl SkipReason {
+    /// It is left alone because it can't be read: its records get older with every run that leaves it out.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Offline(_) | Self::Dead(_))
+    }
+}
+
 impl std::fmt::Display for SkipReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Suspended => f.write_str("suspended (spec.suspend)"),
             Self::NotDue { until } => write!(f, "crawled recently; due at {until} (spec.recrawlInterval)"),
+            Self::Offline(outage) => write_outage(f, "offline", outage),
+            Self::Dead(outage) => write_outage(f, "dead", outage),
             Self::ProtocolNotSupported { protocol } => {
                 write!(f, "protocol {protocol} is not supported by this version; DSP, CKAN and DCAT are")
             }
             Self::Invalid { why } => f.write_str(why),
         }
     }
+}
+
+fn write_outage(f: &mut std::fmt::Formatter<'_>, state: &str, outage: &Outage) -> std::fmt::Result {
+    let Outage { since, failures, next_try } = outage;
+    let (since, next_try) =
+        (since.round(Unit::Second).unwrap_or(*since), next_try.round(Unit::Second).unwrap_or(*next_try));
+    let runs = if *failures == 1 { "run" } else { "runs" };
+    write!(
+        f,
+        "{state} since {since}, {failures} {runs} in a row failed; tried again at {next_try}, or at once if it is named in \
+         spec.catalogNodeNames"
+    )
 }

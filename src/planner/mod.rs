@@ -6,14 +6,17 @@
 
 mod budgets;
 mod execution_plan;
+mod health;
 mod plan_run;
 mod select;
 mod shares;
 mod snapshot;
+mod spent;
 mod text;
 
 pub use budgets::{DEFAULT_BUDGET, ORIGIN_PROTECTION, describe_default_budget};
 pub use execution_plan::{ExecutionPlan, Phase, SkipReason, SkippedNode, Step, Verdict};
+pub use health::{Health, Outage, health, spec_hash};
 pub use plan_run::plan_run;
 pub use shares::{InstanceSnapshot, RunDemand, Shares, plan_shares};
-pub use snapshot::{CrawlerState, NodeObservation, QueueObservation, RunSnapshot};
+pub use snapshot::{CrawlerState, NodeObservation, NodeSpending, QueueObservation, RunSnapshot, SpentObservation};

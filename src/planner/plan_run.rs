@@ -8,6 +8,7 @@ use super::budgets::{ORIGIN_PROTECTION, assign_budgets, groups_of};
 use super::execution_plan::{ExecutionPlan, Phase, Step, Verdict};
 use super::select::{Selection, select_nodes};
 use super::snapshot::{QueueObservation, RunSnapshot};
+use super::spent::add_spent;
 use crate::flow::{NodeConfig, RunConfig};
 
 /// A lease that is not renewed lapses after this long: the fallback for a crawler that vanished unseen.
@@ -23,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// reaches the end of the run; doing them twice does no harm.
 pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
     let selection = select_nodes(snapshot);
-    let (node_configs, budgets) = assign_budgets(&selection.crawled, &snapshot.policies);
+    let (node_configs, mut budgets) = assign_budgets(&selection.crawled, &snapshot.policies);
     let nodes: Vec<_> = selection.crawled.iter().map(|(name, _)| name.clone()).collect();
     let running = snapshot.crawlers.iter().filter(|crawler| crawler.running).count();
     let deadline = deadline_of(snapshot);
@@ -38,8 +39,10 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
             if running > 0 { Phase::Stopping } else { Phase::Finishing }
         }
         None => {
+            add_spent(&mut budgets, snapshot);
             let config = RunConfig {
                 run: snapshot.run.clone(),
+                weight: snapshot.spec.settings.weight.max(1),
                 max_holders: snapshot.spec.settings.tokens,
                 lease: LEASE,
                 max_charges: MAX_CHARGES,

@@ -1,8 +1,10 @@
 //! Which nodes a run crawls, and why it leaves others out.
 
+use jiff::Timestamp;
 use url::Url;
 
 use super::execution_plan::{SkipReason, SkippedNode};
+use super::health::{Health, health};
 use super::snapshot::RunSnapshot;
 use crate::api::{CatalogNode, Protocol};
 use crate::task::NodeName;
@@ -58,8 +60,16 @@ fn skip_reason(snapshot: &RunSnapshot, name: &NodeName, node: &CatalogNode) -> O
         let why = format!("spec.endpoint {:?} is not an absolute URL: {error}", node.spec.endpoint);
         return Some(SkipReason::Invalid { why });
     }
-    let interval = node.spec.recrawl_interval?.get();
-    let last = snapshot.remembered.get(name)?.last_crawled_at?;
-    let until = last.checked_add(interval).ok()?;
-    (until > snapshot.started_at).then_some(SkipReason::NotDue { until })
+    let remembered = snapshot.remembered.get(name)?;
+    let is_due = |at: Timestamp| at <= snapshot.started_at;
+    let is_named = snapshot.spec.settings.catalog_node_names.iter().any(|wanted| wanted == name.as_str());
+    let health =
+        if is_named { Health::Online } else { health(remembered, &node.spec, &snapshot.catalog.spec.node_health) };
+    match health {
+        Health::Offline(outage) if !is_due(outage.next_try) => return Some(SkipReason::Offline(outage)),
+        Health::Dead(outage) if !is_due(outage.next_try) => return Some(SkipReason::Dead(outage)),
+        _ => {}
+    }
+    let until = remembered.last_crawled_at?.checked_add(node.spec.recrawl_interval?.get()).ok()?;
+    (!is_due(until)).then_some(SkipReason::NotDue { until })
 }

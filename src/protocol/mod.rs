@@ -10,6 +10,8 @@
 //! - `decode` of the same bytes gives the same page: the same ids, hashes and tasks, in the same order.
 //! - What a server makes up anew in each response takes no part in a content hash, by named rules (each reader lists its own).
 //! - One broken record is reported in [`Page::rejected`] and costs no other record.
+//! - Every page that lists datasets says how much of its section it speaks for ([`Page::reading`]). A reader asks for less
+//!   than everything only if the node's context has a checkpoint, and a page that may be a part is never said to be whole.
 //! - A page that leads to itself or to an earlier page gives a task with the same id as that page; who remembers the
 //!   tasks (the queue) drops it, so a loop ends at the first repeat.
 
@@ -22,6 +24,7 @@ pub mod dsp;
 mod json;
 mod link;
 pub mod registry;
+mod since;
 mod text;
 
 use std::borrow::Cow;
@@ -29,11 +32,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-pub use crate::finding::{Checkpoint, Forgiven, Limited, Rejected};
+pub use crate::finding::{Checkpoint, Forgiven, InFull, Limited, Reading, Rejected};
 use crate::outcome::Outcome;
 use crate::record::Record;
 pub use crate::task::origin_of;
@@ -68,6 +72,15 @@ pub struct NodeContext {
     pub settings: ProtocolSettings,
     /// Set for an incremental traversal whose section has a checkpoint.
     pub checkpoint: Option<Checkpoint>,
+}
+
+impl NodeContext {
+    /// A short name for what is asked of the node: where, with which settings, and by which version of this program (another
+    /// one may read more). What is remembered of an answer holds for the same question only.
+    pub fn question(&self) -> String {
+        let question = format!("{} {} {:?}", env!("CARGO_PKG_VERSION"), self.endpoint, self.settings);
+        blake3::hash(question.as_bytes()).to_hex()[..16].to_owned()
+    }
 }
 
 /// The settings of the node's protocol, from its `spec`.
@@ -237,6 +250,8 @@ pub struct Response {
     pub etag: Option<String>,
     /// `Last-Modified`, as sent.
     pub last_modified: Option<String>,
+    /// `Date`: the server's clock.
+    pub date: Option<Timestamp>,
     /// The body, decoded.
     pub body: Bytes,
 }
@@ -258,7 +273,9 @@ pub struct Page {
     pub forgiven: BTreeMap<Forgiven, u64>,
     /// Why the traversal can't be complete although this page is fine (e.g. a depth limit), if so.
     pub limited: Option<Limited>,
-    /// What the next incremental traversal may start from; only the last page of a section gives one.
+    /// How much of the section it speaks for; `None`: it lists no datasets, it only leads on.
+    pub reading: Option<Reading>,
+    /// What the next incremental traversal may start from, if this one turns out complete. The last one given counts.
     pub checkpoint: Option<Checkpoint>,
     /// The protocol and version spoken, e.g. `DSP 2025-1`, `DCAT (Turtle)`; shown in report and records.
     pub protocol: Cow<'static, str>,

@@ -26,7 +26,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
-pub use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OriginProtection, RunConfig, Unit};
+pub use crate::flow::{
+    BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
+    Spent, Unit,
+};
 use crate::outcome::Outcome;
 use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
@@ -35,6 +38,9 @@ pub const TURN_TASKS: u32 = 10;
 
 /// A claim gives no more tasks than this, whatever was asked.
 pub const MAX_CLAIM_TASKS: usize = 1000;
+
+/// A permit that was not used within this time is void: what was permitted when must say what a server sees when.
+pub const PERMIT_LASTS: Duration = Duration::from_millis(250);
 
 /// When to ask again for a permit that waits for another request to end.
 pub const PERMIT_RETRY: Duration = Duration::from_millis(50);
@@ -91,6 +97,10 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// What each lane holds and what it waits for; at most `limit`, the longest waiting first.
     async fn lanes(&self, run: &RunId, limit: usize) -> Result<Vec<LaneStatus>, QueueError>;
 
+    /// The run's dead tasks with why they died, oldest death first, at most `limit`. The first [`MAX_DEAD_KEPT`] are
+    /// kept; the ledger counts all.
+    async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError>;
+
     /// Recounts everything, checks that what is ready can be reached, repairs, and reports what it repaired.
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError>;
 
@@ -104,6 +114,15 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
 
 /// A shared queue.
 pub type SharedQueue = Arc<dyn Queue>;
+
+/// Dead tasks of a run that are kept with their history.
+pub const MAX_DEAD_KEPT: usize = 1000;
+
+/// The latest failures of a task that are kept.
+pub const MAX_FAILURES_KEPT: usize = 5;
+
+/// A reason is cut to so many characters.
+pub const MAX_WHY_CHARS: usize = 256;
 
 /// Asks for a token's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -315,12 +334,39 @@ pub enum Gate {
         /// The node.
         node: NodeName,
     },
+    /// Outside of the hours in which a budget is open.
+    Hours {
+        /// The budget.
+        budget: BudgetId,
+    },
     /// A retry's delay.
     Delay,
 }
 
+/// A task that was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadTask {
+    /// The task.
+    pub task: Task,
+    /// How often it was handed out, without the times it was released untried or its holder was disrupted.
+    pub attempts: u32,
+    /// How often a crawler crashed while it worked on it.
+    pub charges: u32,
+    /// Why it failed: its latest failures, the last being the one that ended it.
+    pub history: Vec<TaskFailure>,
+}
+
+/// One failure of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskFailure {
+    /// When.
+    pub at: Timestamp,
+    /// Why, for people.
+    pub why: String,
+}
+
 /// What a lane holds and waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaneStatus {
     /// The origin asked.
@@ -333,6 +379,8 @@ pub struct LaneStatus {
     pub queued: u64,
     /// Tasks under way.
     pub leased: u64,
+    /// The calls in a second that its budget allows at present; `None`: any number.
+    pub calls_per_s: Option<f64>,
     /// The closed gate, and until when, if it waits.
     pub waiting: Option<Waiting>,
 }

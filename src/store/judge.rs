@@ -4,8 +4,8 @@
 //! last sighting lies below [`Verdict::sweep_below`].
 
 use super::tally::Tally;
-use super::{CloseTraversal, DeletionGuard, Mode, SectionReport};
-use crate::finding::Limited;
+use super::{CloseTraversal, DeletionGuard, Mode, ReadAs, ReadMode, SectionReport};
+use crate::finding::{InFull, Limited, Reading};
 use crate::record::ContentHash;
 use crate::task::SectionKey;
 
@@ -93,6 +93,7 @@ impl Census {
 pub(super) struct Closing<'a> {
     pub(super) section: &'a SectionKey,
     pub(super) number: u64,
+    /// What it went over, whatever the run wanted.
     pub(super) mode: Mode,
     pub(super) tally: &'a Tally,
     /// Tasks that are not settled.
@@ -140,15 +141,16 @@ pub(super) fn judge(closing: &Closing<'_>) -> Verdict {
     guarded.decide(closing.section, closing.number, closing.held_by, closing.close)
 }
 
-/// Judges a section that nobody lists or wants any more: none of its `records` is seen.
+/// Judges a section that nobody lists or wants any more: none of its `records` is seen, and `number` stays.
 pub(super) fn judge_gone(
     section: &SectionKey,
+    number: u64,
     records: u64,
     held: Option<(u64, u64)>,
     close: &CloseTraversal,
 ) -> Verdict {
     // An approval of a sweep that held only some of the records does not cover all of them.
-    let approved = held.is_some_and(|(number, held)| held == records && is_approved(section, number, close));
+    let approved = held == Some((number, records)) && is_approved(section, number, close);
     if approved || !trips(close.guard, records, records) {
         return Verdict { sweep_below: u64::MAX, swept: records, ..Verdict::default() };
     }
@@ -252,14 +254,44 @@ fn limited_because(limited: Limited) -> &'static str {
     }
 }
 
+/// How a section was read, for the report.
+fn read_as(run: Mode, tally: &Tally) -> ReadAs {
+    let full = ReadAs { read: Some(ReadMode::Full), ..ReadAs::default() };
+    let full_because = |why: &str| ReadAs { in_full_because: Some(why.to_owned()), ..full.clone() };
+    match tally.reading {
+        None => ReadAs { read: tally.not_modified.then_some(ReadMode::NotModified), ..ReadAs::default() },
+        Some(Reading::Since(since)) => {
+            ReadAs { read: Some(ReadMode::Incremental), since: Some(since), ..ReadAs::default() }
+        }
+        Some(_) if run == Mode::Full => full,
+        Some(Reading::Full) => full_because(NOTHING_TO_START_FROM),
+        Some(Reading::FullBecause(why)) => full_because(in_full_because(why)),
+    }
+}
+
+/// After a complete traversal of the same endpoint with the same settings there is something.
+const NOTHING_TO_START_FROM: &str = "no earlier run left a date to start from";
+
+fn in_full_because(why: InFull) -> &'static str {
+    match why {
+        InFull::NoWayToAsk => "its protocol has no way to ask for changes",
+        InFull::OneDocument => "it is one document",
+        InFull::Refused => "the server refused to be asked for changes",
+        InFull::Ignored => "the server was asked for changes and answered with everything",
+        InFull::ClockPutBack => "the server's clock was put back",
+    }
+}
+
 /// Puts a report together.
 pub(super) fn report(
     section: &SectionKey,
     number: u64,
+    run: Mode,
     tally: &Tally,
     census: &Census,
     verdict: Verdict,
 ) -> SectionReport {
+    let read_as = read_as(run, tally);
     let tally = tally.clone();
     SectionReport {
         section: section.clone(),
@@ -276,6 +308,7 @@ pub(super) fn report(
         requests: tally.requests,
         bytes: tally.bytes,
         protocol: tally.protocol,
+        read_as,
         forgiven: tally.forgiven,
         rejected: tally.rejected,
         rejected_count: tally.rejected_count,

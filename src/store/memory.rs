@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::Timestamp;
 
 use super::engine::read::{self, Found};
 use super::engine::rows::{Entry, Place};
-use super::engine::{Read, Table, Visit, Write, close, commit, runs};
+use super::engine::{Read, Table, Visit, Write, close, commit, nodes, runs, spending};
 use super::{
     Change, CloseTraversal, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart, RunState,
-    SectionReport, SectionState, Store, StoreError, StoredRecord, TaskEffects, Traversal,
+    SectionReport, SectionState, Spending, Store, StoreError, StoredRecord, TaskEffects, Traversal,
 };
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -183,11 +184,20 @@ impl Store for MemoryStore {
         node: &NodeName,
         close: CloseTraversal,
     ) -> Result<Vec<SectionReport>, StoreError> {
-        close::sweep_removed_node(&mut self.tables(), run, node, &close)
+        nodes::sweep_removed_node(&mut self.tables(), run, node, &close)
+    }
+
+    async fn sweep_expired_node(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError> {
+        nodes::sweep_expired_node(&mut self.tables(), run, node, &close)
     }
 
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError> {
-        close::record_node(&mut self.tables(), run, node, &outcome)
+        nodes::record_node(&mut self.tables(), run, node, &outcome)
     }
 
     async fn cut_short(&self, run: &RunId, close: CloseTraversal) -> Result<(), StoreError> {
@@ -200,6 +210,22 @@ impl Store for MemoryStore {
 
     async fn finish_run(&self, run: &RunId, report: &str) -> Result<(), StoreError> {
         runs::finish_run(&mut self.tables(), run, report)
+    }
+
+    async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError> {
+        spending::begin_spending(&mut self.tables(), now)
+    }
+
+    async fn spend(&self, spent: Spending) -> Result<(), StoreError> {
+        spending::spend(&mut self.tables(), &spent)
+    }
+
+    async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {
+        spending::spendings(&self.tables(), after)
+    }
+
+    async fn end_spending(&self) -> Result<(), StoreError> {
+        spending::end_spending(&mut self.tables())
     }
 
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError> {

@@ -7,7 +7,8 @@
 //! - **Numbered.** The store allocates a section's traversal number; numbers only grow. At most one traversal of a
 //!   section is open; a stale writer (lower number or attempt) is refused.
 //! - **Derived.** Counts in a [`SectionReport`] are counted from the records when the traversal closes.
-//! - **Never deletes by mistake.** Only a complete traversal sweeps, and only under the guard. Complete: every task of the
+//! - **Never deletes by mistake.** Only a complete traversal of the whole section sweeps, and only under the guard; in an
+//!   incremental run too, if its answers say that they were the whole ([`TaskEffects::reading`]). Complete: every task of the
 //!   section settled without failure, no limit cut it short, and no fewer records than the server's own total.
 //! - **Flat.** Memory does not grow with the number of records.
 //!
@@ -19,6 +20,9 @@ mod error;
 pub mod files;
 mod judge;
 pub mod memory;
+mod node;
+mod section;
+mod spending;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -30,7 +34,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
-use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
+pub use self::node::{NodeOutcome, NodeReading, NodeState};
+pub use self::section::{ReadAs, ReadMode, SectionReport, SectionState};
+pub use self::spending::Spending;
+use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
 use crate::record::ContentHash;
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -53,7 +60,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// is raised by each process that opens it.
     async fn open_traversal(&self, run: &RunId, section: &SectionKey) -> Result<Opened, StoreError>;
 
-    /// Makes a task's effects durable, in one step. Feedback of kind `Page` for this section that the run knows already is a
+    /// Makes a task's effects durable, in one step, with what they cost its node. Feedback of kind `Page` for this section that the run knows already is a
     /// page link that leads back: the traversal gets [`Limited::RepeatedPage`], which is excused at the close if the
     /// server gave a total and no fewer records were seen. [`Committed::pending`] is 0 when the section has no task left:
     /// the traversal is then closed, in the same step if [`TaskEffects::close_when_drained`] says how.
@@ -79,7 +86,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         close: CloseTraversal,
     ) -> Result<Vec<SectionReport>, StoreError>;
 
-    /// Remembers how a node fared in this run.
+    /// A node of which nothing could be read for longer than its records are kept: deletes them, under the guard. What is
+    /// remembered of the node stays.
+    async fn sweep_expired_node(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError>;
+
+    /// Remembers how a node fared in this run. Said again in the same run, it takes the place of what was said before.
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError>;
 
     /// Closes every traversal of the run that is still open, as partial, for the reason in `close.cut_short`. A section
@@ -92,6 +108,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Ends the run; traversals still open are closed as partial. `report` is kept as it is.
     async fn finish_run(&self, run: &RunId, report: &str) -> Result<(), StoreError>;
+
+    /// Marks that requests may be sent from now on, by any run of any Catalog. Returns whether that was marked already:
+    /// then the process before ended without [`Store::end_spending`], and requests that it sent last may not be counted.
+    async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Counts what was spent without an effect: tries that failed. What tasks cost is counted when they are committed.
+    async fn spend(&self, spending: Spending) -> Result<(), StoreError>;
+
+    /// What was spent after a moment, in the order of time, for all Catalogs. What is older than 31 days is forgotten.
+    async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError>;
+
+    /// Marks that no request is under way and none will be sent.
+    async fn end_spending(&self) -> Result<(), StoreError>;
 
     /// Every node that the store knows of this Catalog, with what is remembered.
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError>;
@@ -173,10 +202,8 @@ pub enum Opened {
         validators: Option<Validators>,
         /// What an incremental traversal may start from.
         checkpoint: Option<Checkpoint>,
-        /// Records that this traversal has seen so far, if the run was resumed.
-        seen: u64,
-        /// Decoded bytes that it has received so far.
-        bytes: u64,
+        /// What the traversal has come to: above zero if the run is resumed.
+        so_far: SoFar,
     },
     /// Another run has it open: skip the section, and say so.
     HeldBy {
@@ -188,6 +215,19 @@ pub enum Opened {
         /// Its report.
         report: Box<SectionReport>,
     },
+}
+
+/// What a traversal under way has come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Distinct records seen.
+    pub records: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Decoded bytes received.
+    pub bytes: u64,
+    /// The server's own number of records, if it gave one.
+    pub total: Option<u64>,
 }
 
 /// A traversal under way, as its writer presents it.
@@ -228,12 +268,19 @@ pub struct TaskEffects {
     pub forgiven: BTreeMap<Forgiven, u64>,
     /// Records that could not be read; the first hundred of a traversal are kept, all are counted.
     pub rejected: Vec<Rejected>,
-    /// For the next incremental traversal; takes effect when this one closes complete.
+    /// How much of the section the answer speaks for; `None`: it listed no records.
+    pub reading: Option<Reading>,
+    /// For the next incremental traversal; takes effect when this one closes complete. If none was given by then, there is
+    /// none any more, unless the document was not modified.
     pub checkpoint: Option<Checkpoint>,
-    /// For the next conditional request; takes effect when this traversal closes complete with this task alone.
+    /// For the next conditional request; takes effect when this traversal closes complete and only this task listed records.
     pub validators: Option<Validators>,
-    /// Requests sent for it.
+    /// Requests sent for it, with those of tries that failed.
     pub requests: u64,
+    /// What the requests of this try cost in calls. Tries that failed were counted when they did ([`Store::spend`]).
+    pub calls: u64,
+    /// When.
+    pub at: Timestamp,
     /// Decoded bytes received for it.
     pub bytes: u64,
     /// The protocol spoken.
@@ -316,95 +363,6 @@ pub struct DeletionGuard {
     pub max_percent: u32,
     /// Smaller sections are swept without guard.
     pub min_records: u64,
-}
-
-/// What a traversal came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SectionReport {
-    /// The section.
-    #[serde(flatten)]
-    pub section: SectionKey,
-    /// The traversal's number.
-    pub number: u64,
-    /// Records that were not there before.
-    pub added: u64,
-    /// Records whose content changed.
-    pub updated: u64,
-    /// Records seen and the same.
-    pub unchanged: u64,
-    /// Records swept, or deleted by the source's word.
-    pub deleted: u64,
-    /// Records not seen and kept all the same, because the traversal was partial or the sweep is held.
-    pub kept_unseen: u64,
-    /// Set if the traversal was partial: why, in one sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial: Option<String>,
-    /// Set if the sweep waits for a person: so many records would go.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<u64>,
-    /// Tasks that failed: the first twenty reasons.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<String>,
-    /// Tasks that failed.
-    pub failed_tasks: u64,
-    /// Requests sent.
-    pub requests: u64,
-    /// Decoded bytes received.
-    pub bytes: u64,
-    /// The protocol spoken.
-    pub protocol: String,
-    /// Faults forgiven.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub forgiven: BTreeMap<Forgiven, u64>,
-    /// Records that could not be read: the first hundred.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rejected: Vec<Rejected>,
-    /// Records that could not be read.
-    pub rejected_count: u64,
-    /// The server's own number of records, if it gave one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u64>,
-}
-
-/// How a node fared in a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeOutcome {
-    /// Every section was traversed completely.
-    pub succeeded: bool,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// What the store remembers of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeState {
-    /// The last run in which every section was complete.
-    pub last_succeeded_at: Option<Timestamp>,
-    /// The last run that included it.
-    pub last_crawled_at: Option<Timestamp>,
-    /// Runs in a row without success: 0 if the last one succeeded. Above 0 its records are stale.
-    pub failures_in_row: u32,
-    /// Live records.
-    pub records: u64,
-}
-
-/// What the store remembers of a section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SectionState {
-    /// The section.
-    #[serde(flatten)]
-    pub section: SectionKey,
-    /// The last traversal's number.
-    pub number: u64,
-    /// The last complete traversal's number; 0: none.
-    pub last_complete: u64,
-    /// Live records.
-    pub records: u64,
-    /// A sweep that waits for a person: traversal number and records that would go.
-    pub held: Option<(u64, u64)>,
 }
 
 /// A record's key inside a Catalog. Ordered by node, section, id.

@@ -5,8 +5,8 @@ use std::mem::take;
 
 use serde::{Deserialize, Serialize};
 
-use super::{TaskEffects, TaskResult};
-use crate::finding::{Checkpoint, Forgiven, Limited, Rejected, Validators};
+use super::{Mode, TaskEffects, TaskResult};
+use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
 
 /// How many reasons of failed tasks are kept.
 const MAX_FAILURES: usize = 20;
@@ -17,8 +17,8 @@ const MAX_REJECTED: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Tally {
-    /// Tasks settled, however they ended.
-    pub(super) settled: u64,
+    /// Tasks settled, except those that only led on to others.
+    pub(super) listing: u64,
     pub(super) failed: u64,
     pub(super) failures: Vec<String>,
     /// Tasks given up because of a limit.
@@ -42,6 +42,8 @@ pub(super) struct Tally {
     pub(super) requests: u64,
     pub(super) bytes: u64,
     pub(super) protocol: String,
+    /// What the answers together speak for.
+    pub(super) reading: Option<Reading>,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) validators: Option<Validators>,
     /// A task found its document unchanged.
@@ -51,9 +53,23 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Takes over what a task found, except its records.
-    pub(super) fn absorb(&mut self, effects: &mut TaskEffects) {
-        self.settled += 1;
+    /// Whether this was a traversal of the whole section, or of what changed in it. Answers that say nothing about it are
+    /// what the run wanted.
+    pub(super) fn mode(&self, run: Mode) -> Mode {
+        match self.reading {
+            Some(Reading::Since(_)) => Mode::Incremental,
+            Some(Reading::Full | Reading::FullBecause(_)) => Mode::Full,
+            None => run,
+        }
+    }
+
+    /// Takes over what a task found, except its records. `is_listing`: it did not only lead on to other tasks.
+    pub(super) fn absorb(&mut self, effects: &mut TaskEffects, is_listing: bool) {
+        self.listing += u64::from(is_listing);
+        self.reading = match (self.reading, effects.reading) {
+            (Some(before), Some(now)) => Some(before.and(now)),
+            (before, now) => now.or(before),
+        };
         match &mut effects.result {
             TaskResult::Done => {}
             TaskResult::NotModified => self.not_modified = true,

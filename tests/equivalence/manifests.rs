@@ -1,5 +1,7 @@
 //! What a run is asked to do.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trawler::local::RunInput;
@@ -53,6 +55,7 @@ impl Inputs<'_> {
         );
         let spec = json!({
             "catalogRef": {"name": CATALOG},
+            "mode": if self.plan.incremental { "Incremental" } else { "Full" },
             "tokens": self.history.crawlers,
             "maxFailedNodesPercent": 100,
             "retries": {"limit": 1, "initialDelay": "1ms", "maxDelay": "2ms"},
@@ -63,6 +66,7 @@ impl Inputs<'_> {
             spec: typed(spec),
             nodes: nodes.iter().enumerate().map(|(number, node)| typed(self.node(number, node, nodes.len()))).collect(),
             policies: vec![typed(policy)].into(),
+            remembered: Arc::default(),
         }
     }
 

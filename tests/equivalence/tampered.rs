@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trawler::store::*;
 use trawler::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
@@ -191,6 +192,31 @@ impl Store for Tampered {
         close: CloseTraversal,
     ) -> Result<Vec<SectionReport>, StoreError> {
         self.write(self.store.sweep_removed_node(run, node, self.tamper(close))).await
+    }
+
+    async fn sweep_expired_node(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError> {
+        self.write(self.store.sweep_expired_node(run, node, self.tamper(close))).await
+    }
+
+    async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError> {
+        self.write(self.store.begin_spending(now)).await
+    }
+
+    async fn spend(&self, spending: Spending) -> Result<(), StoreError> {
+        self.write(self.store.spend(spending)).await
+    }
+
+    async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {
+        self.store.spendings(after).await
+    }
+
+    async fn end_spending(&self) -> Result<(), StoreError> {
+        self.write(self.store.end_spending()).await
     }
 
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError> {

@@ -123,6 +123,10 @@ impl Queue for ImpatientQueue {
         self.queue.lanes(run, limit).await
     }
 
+    async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
+        self.queue.dead(run, limit).await
+    }
+
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError> {
         self.queue.audit(run).await
     }

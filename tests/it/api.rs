@@ -226,6 +226,8 @@ fn every_rule_can_fail_and_says_what_to_do() {
         with(samples::catalog(), "/metadata/name", json!("x".repeat(53))),
         with(samples::catalog(), "/spec/store", json!({"redis": {}, "postgres": {"secretRef": {"name": "a"}}})),
         with(samples::catalog(), "/spec/catalogNodeSelector/matchExpressions", json!([{"key": "a", "operator": "In"}])),
+        with(samples::catalog(), "/spec/nodeHealth/dead/afterFailures", json!(2)),
+        with(samples::catalog(), "/spec/nodeHealth/offline/initialRecrawlInterval", json!("7h")),
         with(samples::crawl_run(), "/spec/catalogNodeSelector", json!({})),
         with(samples::throttle_policy(), "/spec/limits/0/period", json!("10ms")),
         with(

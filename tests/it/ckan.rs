@@ -1,10 +1,13 @@
 //! The CKAN reader: paging over a list that changes, errors in every form, and the shapes that portals send.
 
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use trawler::protocol::ckan::CkanReader;
 use trawler::protocol::{
-    Checkpoint, CkanSettings, Forgiven, Limited, NodeContext, Page, ProtocolSettings, ReadError, Reader, Request,
-    Response,
+    Checkpoint, CkanSettings, Forgiven, InFull, Limited, NodeContext, Page, ProtocolSettings, ReadError, Reader,
+    Reading, Request, Response,
 };
 use trawler::record::{ContentHash, LangString, Record};
 
@@ -148,39 +151,202 @@ fn the_same_package_twice_in_a_page_is_one_record() {
     assert_eq!(page.forgiven[&Forgiven::DuplicateRecord], 1);
 }
 
+// Incremental traversals
+
+/// What a portal says at this moment of its own clock.
+fn at(date: &str, response: Response) -> Response {
+    Response { date: Some(date.parse().unwrap()), ..response }
+}
+
+/// A portal whose clock stands at `now`, with one package a page: number and date of each.
+fn dated_portal(now: &str, dates: &[&str]) -> impl Fn(&Request) -> Response {
+    move |request| {
+        let at_row = start(request);
+        let package = json!({"id": format!("p{at_row}"), "metadata_modified": dates.get(at_row)});
+        let results = if at_row < dates.len() { json!([package]) } else { json!([]) };
+        let body = json!({"success": true, "result": {"count": dates.len(), "results": results}});
+        at(now, answer(request.url.as_str(), 200, body.to_string()))
+    }
+}
+
+/// What a full traversal of a portal with these dates leaves as its checkpoint.
+fn left_by(now: &str, dates: &[&str]) -> Option<String> {
+    let walk = walk_with(1, dated_portal(now, dates));
+    let (last, before) = walk.pages.split_last().unwrap();
+    assert!(before.iter().all(|page| page.as_ref().unwrap().checkpoint.is_none()), "only the last page gives one");
+    last.as_ref().unwrap().checkpoint.clone().map(|checkpoint| checkpoint.0)
+}
+
+fn with_checkpoint(moment: &str, filter: Option<&str>) -> NodeContext {
+    let settings = CkanSettings { page_size: 2, filter: filter.map(str::to_owned) };
+    let checkpoint = Some(Checkpoint(moment.to_owned()));
+    NodeContext { checkpoint, ..node(PORTAL, ProtocolSettings::Ckan(settings)) }
+}
+
 #[test]
-fn the_last_page_says_what_an_incremental_traversal_starts_from() {
+fn the_checkpoint_is_the_newest_date_that_the_portal_wrote() {
     let dates = ["2026-02-03T04:05:06.000007", "2026-05-03T04:05:06", "2025-01-01T00:00:00"];
+    assert_eq!(left_by("2026-11-30T00:00:00Z", &dates).as_deref(), Some("2026-05-03T04:05:06Z"));
+    // A package of another system's, with a zone.
+    let dates = ["2026-05-03T04:05:06", "2026-05-03T05:05:06+02:00"];
+    assert_eq!(left_by("2026-11-30T00:00:00Z", &dates).as_deref(), Some("2026-05-03T04:05:06Z"));
+}
+
+#[test]
+fn a_date_in_the_portals_future_does_not_become_the_checkpoint() {
+    let dates = ["2026-05-03T04:05:06", "2099-01-01T00:00:00"];
+    assert_eq!(left_by("2026-11-30T00:00:00Z", &dates).as_deref(), Some("2026-05-03T04:05:06Z"));
+    assert_eq!(left_by("2026-11-30T00:00:00Z", &["2099-01-01T00:00:00"]), None);
+}
+
+#[test]
+fn an_edit_made_while_the_pages_are_read_comes_again() {
+    // The portal's clock goes on; package p1 is edited after the first page was answered.
     let walk = walk_with(1, |request| {
-        let at = start(request);
-        let package = json!({"id": at.to_string(), "metadata_modified": dates[at]});
-        answer(
-            request.url.as_str(),
-            200,
-            json!({"success": true, "result": {"count": 3, "results": [package]}}).to_string(),
-        )
+        let now = ["2026-05-03T10:00:00Z", "2026-05-05T10:00:00Z"][start(request).min(1)];
+        dated_portal(now, &["2026-05-03T09:00:00", "2026-05-05T09:59:59"])(request)
     });
-    let checkpoints: Vec<_> = walk.pages.into_iter().map(|page| page.unwrap().checkpoint).collect();
-    assert_eq!(checkpoints, [None, None, Some(Checkpoint(dates[1].to_owned()))]);
+    assert_eq!(walk.last().checkpoint, Some(Checkpoint("2026-05-03T09:00:00Z".to_owned())));
+}
+
+#[test]
+fn a_portal_whose_application_is_slower_than_its_web_server_is_asked_by_the_dates_it_writes() {
+    // Its packages' clock is a week behind its Date.
+    let left = left_by("2026-05-10T12:00:00Z", &["2026-05-03T11:59:59", "2026-05-01T00:00:00"]);
+    assert_eq!(left.as_deref(), Some("2026-05-03T11:59:59Z"));
+}
+
+#[test]
+fn without_the_portals_date_or_dates_there_is_no_checkpoint() {
+    let walk = walk_with(1, |request| Response {
+        date: None,
+        ..dated_portal("2026-11-30T00:00:00Z", &["2026-05-03T04:05:06"])(request)
+    });
+    assert_eq!(walk.last().checkpoint, None);
+    assert_eq!(left_by("2026-11-30T00:00:00Z", &["", "2026 TO *] OR *:*"]), None);
 }
 
 #[test]
 fn an_incremental_traversal_asks_for_what_was_modified_since_with_a_day_of_overlap() {
-    let checkpoint = Checkpoint("2026-05-03T04:05:06".to_owned());
-    let node = NodeContext { checkpoint: Some(checkpoint.clone()), ..ckan_node(PORTAL) };
+    let node = with_checkpoint("2026-05-03T04:05:06.7Z", None);
     let reader = CkanReader::new();
-    let root = reader.root_task(&node).unwrap();
-    let request = reader.request(&node, &root).unwrap();
-    assert_eq!(query(&request, "fq").unwrap(), "metadata_modified:[2026-05-03T04:05:06Z-1DAY TO *]");
-    let nothing = reader.decode(&node, &root, &answer(SEARCH, 200, page_of(0, &[]))).unwrap();
-    assert_eq!(nothing.checkpoint, Some(checkpoint), "nothing new moves nothing");
+    let request = reader.request(&node, &reader.root_task(&node).unwrap()).unwrap();
+    assert_eq!(query(&request, "fq").unwrap(), "metadata_modified:[2026-05-02T04:05:06Z TO *]");
+    assert_eq!(query(&request, "q"), None);
+    assert!(request.decodes_client_errors, "a refusal is an answer");
+}
+
+/// Solr finds nothing for a query that only excludes, unless it stands alone.
+#[test]
+fn the_nodes_own_filter_stays_a_query_of_its_own() {
+    let node = with_checkpoint("2026-05-03T04:05:06Z", Some("-organization:city"));
+    let reader = CkanReader::new();
+    let request = reader.request(&node, &reader.root_task(&node).unwrap()).unwrap();
+    assert_eq!(query(&request, "fq").unwrap(), "-organization:city");
+    assert_eq!(query(&request, "q").unwrap(), "metadata_modified:[2026-05-02T04:05:06Z TO *]");
 }
 
 #[test]
-fn a_date_that_is_none_becomes_no_part_of_a_query() {
-    let package = json!({"id": "a", "metadata_modified": "2026 TO *] OR *:*"});
-    let page = decode(json!({"success": true, "result": {"count": 1, "results": [package]}}).to_string()).unwrap();
-    assert_eq!(page.checkpoint, None);
+fn every_page_of_a_list_of_changes_asks_for_the_same_changes() {
+    let dates = ["2026-05-02T05:00:00", "2026-05-03T05:00:00", "2026-05-04T05:00:00"];
+    let reader = CkanReader::new();
+    let walk =
+        walk(&reader, &with_checkpoint("2026-05-03T04:05:06Z", None), dated_portal("2026-05-05T00:00:00Z", &dates));
+    let filtered = "fq=metadata_modified%3A%5B2026-05-02T04%3A05%3A06Z+TO+*%5D";
+    assert_eq!(walk.requests.iter().filter(|request| request.ends_with(filtered)).count(), 3, "{:?}", walk.requests);
+    let since: Timestamp = "2026-05-02T04:05:06Z".parse().unwrap();
+    for page in &walk.pages {
+        assert_eq!(page.as_ref().unwrap().reading, Some(Reading::Since(since)));
+    }
+    assert_eq!(walk.last().checkpoint, Some(Checkpoint("2026-05-04T05:00:00Z".to_owned())));
+}
+
+/// A page of an interrupted traversal asks as its first page did, though nobody remembers the checkpoint any more.
+#[test]
+fn a_later_page_does_not_depend_on_the_checkpoint() {
+    let node = with_checkpoint("2026-05-03T04:05:06Z", None);
+    let reader = CkanReader::new();
+    let root = reader.root_task(&node).unwrap();
+    let page =
+        reader.decode(&node, &root, &at("2026-05-05T00:00:00Z", answer(SEARCH, 200, page_of(9, &[1, 2])))).unwrap();
+    let forgetful = NodeContext { checkpoint: None, ..node.clone() };
+    assert_eq!(reader.request(&forgetful, &page.feedback[0]), reader.request(&node, &page.feedback[0]));
+}
+
+#[test]
+fn changes_that_are_none_move_no_checkpoint() {
+    let node = with_checkpoint("2026-05-03T04:05:06Z", None);
+    let reader = CkanReader::new();
+    let root = reader.root_task(&node).unwrap();
+    let nothing =
+        reader.decode(&node, &root, &at("2026-07-01T00:00:00Z", answer(SEARCH, 200, page_of(0, &[])))).unwrap();
+    assert_eq!(nothing.checkpoint, Some(Checkpoint("2026-05-03T04:05:06Z".to_owned())));
+}
+
+#[test]
+fn a_checkpoint_is_not_moved_backwards_by_what_the_overlap_brings_again() {
+    let node = with_checkpoint("2026-05-03T04:05:06Z", None);
+    let walk = walk(&CkanReader::new(), &node, dated_portal("2026-05-05T00:00:00Z", &["2026-05-02T05:00:00"]));
+    assert_eq!(walk.last().checkpoint, node.checkpoint);
+}
+
+/// What an incremental traversal does if the portal answers its question so: the requests' filters, and the readings.
+fn after(question: Response) -> (Vec<bool>, Vec<Option<Reading>>, Walk) {
+    let node = with_checkpoint("2026-05-03T04:05:06Z", None);
+    let everything = dated_portal("2026-05-05T00:00:00Z", &["2020-01-01T00:00:00", "2026-05-04T05:00:00"]);
+    let walk = walk(&CkanReader::new(), &node, |request| {
+        let is_question = query(request, "fq").is_some();
+        if is_question { Response { url: request.url.clone(), ..question.clone() } } else { everything(request) }
+    });
+    let asks: Vec<_> = walk.requests.iter().map(|request| request.contains("metadata_modified")).collect();
+    let readings = walk.pages.iter().map(|page| page.as_ref().unwrap().reading).collect();
+    (asks, readings, walk)
+}
+
+#[test]
+fn a_portal_that_refuses_the_question_is_read_in_full() {
+    let error = include_str!("../fixtures/ckan/error-validation.json");
+    for refusal in [answer(SEARCH, 409, error), answer(SEARCH, 400, "<html>Bad request"), answer(SEARCH, 200, error)] {
+        let (asks, readings, walk) = after(refusal);
+        assert_eq!(asks, [true, false, false]);
+        assert_eq!(readings, [Some(Reading::FullBecause(InFull::Refused)), Some(Reading::Full), Some(Reading::Full)]);
+        assert_eq!(walk.ids(), ["/p0", "/p1"]);
+        assert_eq!(walk.last().checkpoint, Some(Checkpoint("2026-05-04T05:00:00Z".to_owned())));
+    }
+}
+
+#[test]
+fn a_portal_that_does_not_hear_the_question_is_read_in_full() {
+    let dates = ["2020-01-01T00:00:00", "2026-05-04T05:00:00"];
+    let deaf = dated_portal("2026-05-05T00:00:00Z", &dates)(&Request::get(
+        format!("{SEARCH}?start=0").parse().unwrap(),
+        "application/json",
+    ));
+    let (asks, readings, walk) = after(deaf);
+    assert_eq!(asks, [true, false, false]);
+    assert_eq!(readings[0], Some(Reading::FullBecause(InFull::Ignored)));
+    assert_eq!(walk.ids(), ["/p0", "/p1"], "what came instead of an answer is not taken in");
+}
+
+#[test]
+fn a_portal_whose_clock_was_put_back_is_read_in_full() {
+    let (asks, readings, walk) = after(at("2026-05-01T00:00:00Z", answer(SEARCH, 200, page_of(0, &[]))));
+    assert_eq!(asks, [true, false, false]);
+    assert_eq!(readings[0], Some(Reading::FullBecause(InFull::ClockPutBack)));
+    assert_eq!(walk.ids(), ["/p0", "/p1"]);
+}
+
+#[test]
+fn rows_that_leave_a_list_of_changes_while_it_is_read_hide_none() {
+    // p1 is deleted after the first page; p2 moves up to a place that has been read.
+    let node = with_checkpoint("2026-05-03T04:05:06Z", None);
+    let walk = walk(&CkanReader::new(), &node, |request| {
+        let all: Vec<usize> = if start(request) == 0 { (0..5).collect() } else { vec![0, 2, 3, 4] };
+        at("2026-05-05T00:00:00Z", portal(&all, 2)(request))
+    });
+    let ids: BTreeSet<_> = walk.ids().into_iter().collect();
+    assert_eq!(ids.len(), 5, "{ids:?}");
+    assert!(last_is_whole(&walk));
 }
 
 // Shapes

@@ -1,5 +1,6 @@
 //! The HTTP client against servers that behave.
 
+mod permits;
 mod tls;
 
 use std::sync::Arc;
@@ -28,16 +29,18 @@ async fn a_document_comes_with_all_that_readers_need() {
             .field("Link", "</p0>; rel=\"prev\"")
             .field("ETag", "\"v1\"")
             .field("Last-Modified", "Mon, 30 Nov 2026 02:00:00 GMT")
+            .field("Date", "Mon, 30 Nov 2026 03:00:00 GMT")
     })
     .await;
     let fetched = client(loopback()).send(&get(server.url("/a?q=1")), &NodeAccess::default(), &ClosedGate, None).await;
     let Ok(Fetched::Response { response, spent }) = fetched else { panic!("{fetched:?}") };
-    let Response { status, url, content_type, links, etag, last_modified, body } = *response;
+    let Response { status, url, content_type, links, etag, last_modified, date, body } = *response;
     assert_eq!((status, url), (200, server.url("/a?q=1")));
     assert_eq!(content_type.as_deref(), Some("text/turtle; charset=utf-8"));
     assert_eq!(links, ["</p2>; rel=\"next\"", "</p0>; rel=\"prev\""]);
     assert_eq!(etag.as_deref(), Some("\"v1\""));
     assert_eq!(last_modified.as_deref(), Some("Mon, 30 Nov 2026 02:00:00 GMT"));
+    assert_eq!(date.unwrap().to_string(), "2026-11-30T03:00:00Z");
     assert_eq!(body, "hello");
     assert_eq!(spent, Spent { requests: 1, wire_bytes: 5 });
 }
@@ -181,7 +184,11 @@ async fn validators_make_a_get_conditional_if_its_request_may_be() {
     .await;
     let client = client(loopback());
     let date = "Mon, 30 Nov 2026 02:00:00 GMT";
-    let validators = |etag: &str| Validators { etag: Some(etag.to_owned()), last_modified: Some(date.to_owned()) };
+    let validators = |etag: &str| Validators {
+        etag: Some(etag.to_owned()),
+        last_modified: Some(date.to_owned()),
+        ..Validators::default()
+    };
     let conditional = Request { conditional: true, ..get(server.url("/")) };
     let post = Request { conditional: true, ..Request::post_json(server.url("/"), "*/*", "{}") };
     let mut not_modified = Vec::new();

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use trawler::api::{Catalog, CatalogNode, CrawlRun, CrawlRunSpec, ObjectRef, ThrottlePolicy};
 use trawler::planner::{
-    CrawlerState, InstanceSnapshot, NodeObservation, QueueObservation, RunDemand, RunSnapshot, plan_run, plan_shares,
+    CrawlerState, InstanceSnapshot, NodeObservation, NodeSpending, QueueObservation, RunDemand, RunSnapshot,
+    SpentObservation, plan_run, plan_shares, spec_hash,
 };
 use trawler::queue::Ledger;
 use trawler::task::{NodeName, RunId};
@@ -30,6 +31,23 @@ struct Observed {
     running_tokens: Vec<u32>,
     #[serde(default)]
     last_crawled_at: BTreeMap<String, Timestamp>,
+    /// Nodes that failed: how often, since when, and when last.
+    #[serde(default)]
+    failing: BTreeMap<String, Failing>,
+    /// What nodes have spent before.
+    #[serde(default)]
+    spendings: Vec<NodeSpending>,
+    /// The process before did not end in order.
+    #[serde(default)]
+    crashed: bool,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Failing {
+    failures: u32,
+    since: Timestamp,
+    last: Timestamp,
 }
 
 #[derive(Deserialize)]
@@ -127,6 +145,22 @@ fn read_case(path: &Path) -> RunSnapshot {
         catalog_ref: ObjectRef::from("federation"),
         settings: catalog.spec.run_template.spec.clone(),
     });
+    let crawled = observed.last_crawled_at.iter().map(|(name, at)| {
+        let observation = NodeObservation { last_crawled_at: Some(*at), ..NodeObservation::default() };
+        (NodeName::from(name.as_str()), observation)
+    });
+    let failing = nodes.iter().filter_map(|node| {
+        let name = node.metadata.name.as_deref()?;
+        let Failing { failures, since, last } = *observed.failing.get(name)?;
+        let observation = NodeObservation {
+            last_crawled_at: Some(last),
+            failures_in_row: failures,
+            failing_since: Some(since),
+            spec_hash: Some(spec_hash(&node.spec)),
+        };
+        Some((NodeName::from(name), observation))
+    });
+    let remembered: BTreeMap<NodeName, NodeObservation> = crawled.chain(failing).collect();
     RunSnapshot {
         now: observed.now,
         run: RunId::from("federation-1"),
@@ -136,12 +170,8 @@ fn read_case(path: &Path) -> RunSnapshot {
         catalog: Arc::new(catalog),
         nodes: nodes.into(),
         policies: policies.into(),
-        remembered: observed
-            .last_crawled_at
-            .into_iter()
-            .map(|(name, at)| (NodeName::from(name), NodeObservation { last_crawled_at: Some(at) }))
-            .collect::<BTreeMap<_, _>>()
-            .into(),
+        remembered: remembered.into(),
+        spent: Arc::new(SpentObservation { spendings: observed.spendings, ended_in_order: !observed.crashed }),
         queue: observed.queue.map(|queue| QueueObservation {
             ledger: queue.ledger,
             ready: queue.ready,

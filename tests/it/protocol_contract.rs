@@ -2,7 +2,7 @@
 
 use trawler::protocol::ckan::CkanReader;
 use trawler::protocol::dsp::DspReader;
-use trawler::protocol::{Reader, Response};
+use trawler::protocol::{Checkpoint, NodeContext, Reader, Response};
 
 use crate::support::exchange::{answer, ckan_node, dsp_node};
 use crate::support::reader_contract::contract;
@@ -38,5 +38,9 @@ fn the_ckan_reader_keeps_the_contract() {
     let node = ckan_node("https://portal.acme.example");
     let root = reader.root_task(&node).unwrap();
     let response = answer("https://portal.acme.example/", 200, include_str!("../fixtures/ckan/package-search.json"));
-    contract(&reader, &node, &[(root, response)]);
+    contract(&reader, &node, &[(root.clone(), response.clone())]);
+    for checkpoint in ["2010-01-01T00:00:00Z", "2099-01-01T00:00:00Z"] {
+        let node = NodeContext { checkpoint: Some(Checkpoint(checkpoint.to_owned())), ..node.clone() };
+        contract(&reader, &node, &[(root.clone(), response.clone())]);
+    }
 }

@@ -4,10 +4,12 @@
 mod deletion;
 mod files;
 mod harness;
+mod incremental;
 mod model;
 mod nested;
 mod records;
 mod runs;
+mod spending;
 
 /// Makes a test of each function for each adapter.
 macro_rules! contract {

@@ -4,10 +4,12 @@
 mod gates;
 mod holders;
 mod lifecycle;
-mod model;
+pub(crate) mod model;
 mod order;
 mod parity;
 mod scene;
+mod shared;
+mod stress;
 mod waiting;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ macro_rules! contract {
             lifecycle::a_run_opens_once,
             lifecycle::an_unknown_run_is_refused_by_name,
             lifecycle::closing_a_run_twice_is_fine_and_it_can_be_opened_anew,
+            lifecycle::a_holder_of_a_closed_run_has_no_place_in_one_of_the_same_name,
             lifecycle::runs_do_not_see_each_other,
             lifecycle::a_configuration_that_contradicts_itself_is_refused,
             lifecycle::pushing_to_a_node_that_the_run_lacks_pushes_nothing,
@@ -32,12 +35,15 @@ macro_rules! contract {
             lifecycle::what_was_spent_stays_spent_when_a_budget_is_changed,
             lifecycle::what_a_removed_node_had_left_is_dropped,
             lifecycle::lanes_name_what_they_hold_and_the_gate_they_wait_for,
+            lifecycle::lanes_say_how_fast_their_budget_is_at_present,
             lifecycle::a_sound_run_has_nothing_to_repair,
             holders::no_more_holders_join_than_the_run_has_tokens,
             holders::a_second_join_fences_the_first_and_frees_its_leases,
             holders::releasing_a_holder_frees_its_leases_at_once_and_fences_it,
             holders::a_task_that_crashed_as_often_as_allowed_is_dead,
             holders::disruptions_charge_nothing,
+            holders::the_dead_are_kept_with_their_latest_failures,
+            holders::a_thousand_dead_are_kept_and_all_are_counted,
             holders::a_settled_lease_settles_no_second_time,
             holders::a_lease_is_its_holders_alone,
             holders::a_renewed_lease_lasts_longer,
@@ -51,7 +57,7 @@ macro_rules! contract {
             order::lanes_take_turns,
             order::inside_a_node_status_decides_then_age,
             order::a_node_of_higher_priority_goes_more_often_and_starves_nobody,
-            order::a_small_node_is_done_early_among_large_ones,
+            order::a_small_node_is_done_within_three_rounds_of_turns,
             order::turns_are_kept_when_the_gate_lets_through_one_at_a_time,
             order::lanes_under_one_budget_go_by_their_active_nodes,
             order::a_closed_gate_blocks_no_other_lane,
@@ -73,7 +79,28 @@ macro_rules! contract {
             gates::a_pushing_origin_slows_its_budget_once_and_success_speeds_it_up,
             gates::a_further_request_takes_its_own_permit_from_the_same_budget,
             gates::a_request_to_another_origin_is_bound_by_that_origins_protection,
+            gates::what_permits_did_at_an_origin_is_known_when_it_gets_tasks,
             gates::one_claim_gives_no_more_than_a_thousand_tasks,
+            gates::a_budget_is_closed_outside_of_its_hours,
+            gates::after_its_last_hours_a_budget_stays_closed_until_it_is_configured,
+            gates::a_permit_that_waits_is_not_overtaken_by_claims,
+            gates::a_dear_permit_that_waits_is_not_overtaken_for_ever_by_cheap_claims,
+            gates::what_is_kept_for_a_permit_is_free_when_its_lease_ends_or_it_does_not_come,
+            shared::runs_share_what_one_budget_allows,
+            shared::an_origins_protection_holds_over_runs,
+            shared::what_one_run_frees_wakes_another,
+            shared::leases_of_a_run_that_nobody_works_at_lapse_for_the_others,
+            shared::runs_go_by_their_weight_where_the_gate_lets_one_through_at_a_time,
+            shared::runs_go_by_their_weight_in_bursts,
+            shared::runs_go_by_their_weight_for_places_under_way,
+            shared::a_run_that_does_not_come_in_time_keeps_nobody_waiting,
+            shared::a_run_that_never_comes_in_time_costs_ever_less,
+            shared::a_run_that_is_frozen_or_closed_keeps_no_budget_from_others,
+            shared::dear_requests_of_one_run_are_not_overtaken_for_ever_by_cheap_ones_of_another,
+            shared::the_latest_configuration_of_a_shared_budget_holds_and_what_was_spent_stays_spent,
+            shared::what_a_closed_run_spent_and_was_told_is_remembered,
+            shared::what_earlier_processes_spent_counts_once,
+            shared::after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left,
             waiting::what_makes_work_claimable_ends_a_wait,
             waiting::a_change_between_claim_and_wait_is_not_missed,
             waiting::a_wait_ends_at_its_moment,
@@ -92,7 +119,12 @@ macro_rules! contract {
             parity::c_06_freeze_refuses_every_push_from_that_instant_and_can_be_lifted,
             parity::c_07_stop_loses_nothing_that_was_accepted,
             parity::c_08_what_is_tracked_can_be_listed_at_any_time,
-            parity::c_09_every_seed_goes_through_feedback_once,
+            stress::c_09_50_tokens_50_workers_1_000_seeds,
+            stress::c_09_10_tokens_50_workers_1_000_seeds,
+            stress::c_09_50_tokens_10_workers_1_000_seeds,
+            stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
+            stress::c_09_50_tokens_5_000_workers_100_000_seeds,
+            stress::c_09_5_000_tokens_50_workers_100_000_seeds,
             model::any_history_keeps_the_guarantees,
         }
     };

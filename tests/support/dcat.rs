@@ -25,6 +25,7 @@ pub(crate) fn answer(url: &str, content_type: &str, body: impl Into<Vec<u8>>) ->
         links: Vec::new(),
         etag: None,
         last_modified: None,
+        date: None,
         body: Bytes::from(body.into()),
     }
 }

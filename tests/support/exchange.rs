@@ -46,6 +46,7 @@ pub(crate) fn answer(from: &str, status: u16, body: impl Into<Bytes>) -> Respons
         links: Vec::new(),
         etag: None,
         last_modified: None,
+        date: None,
         body: body.into(),
     }
 }

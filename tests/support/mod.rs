@@ -7,6 +7,8 @@ pub(crate) mod exchange;
 pub(crate) mod federation;
 pub(crate) mod http_client;
 pub(crate) mod http_server;
+pub(crate) mod local_run;
+pub(crate) mod paged_feed;
 pub(crate) mod reader_contract;
 pub(crate) mod records;
 pub(crate) mod trawler;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use trawler::protocol::{NodeContext, Page, ReadError, Reader, Response};
-use trawler::task::{MAX_CURSOR_BYTES, Task};
+use trawler::protocol::{NodeContext, Page, ReadError, Reader, Reading, Response};
+use trawler::task::{MAX_CURSOR_BYTES, Task, TaskKind};
 
 /// Checks a reader. `exchanges` are tasks of this reader, each with a good answer to it.
 pub(crate) fn contract(reader: &dyn Reader, node: &NodeContext, exchanges: &[(Task, Response)]) {
@@ -13,7 +13,7 @@ pub(crate) fn contract(reader: &dyn Reader, node: &NodeContext, exchanges: &[(Ta
     for (task, response) in exchanges {
         assert_eq!(reader.request(node, task), reader.request(node, task), "a request is pure");
         let page = reader.decode(node, task, response).unwrap();
-        check_page(reader, node, &page);
+        check_page(reader, node, task, &page);
         check_is_deterministic(reader, node, task, response);
         check_the_order_of_names_means_nothing(reader, node, task, response);
     }
@@ -21,11 +21,15 @@ pub(crate) fn contract(reader: &dyn Reader, node: &NodeContext, exchanges: &[(Ta
 }
 
 /// What holds of every page.
-fn check_page(reader: &dyn Reader, node: &NodeContext, page: &Page) {
+fn check_page(reader: &dyn Reader, node: &NodeContext, task: &Task, page: &Page) {
     let mut ids: Vec<_> = page.records.iter().map(|record| &record.id).collect();
     ids.sort_unstable();
     assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "each id once: {ids:?}");
     assert!(!page.protocol.is_empty(), "the page says what was spoken");
+    let lists = task.kind != TaskKind::Dataset && !page.records.is_empty();
+    assert!(page.reading.is_some() || !lists, "a page that lists datasets says how much of its section it speaks for");
+    let is_part = matches!(page.reading, Some(Reading::Since(_)));
+    assert!(node.checkpoint.is_some() || !is_part, "without a checkpoint everything is asked for");
     for task in &page.feedback {
         assert!(task.cursor.len() <= MAX_CURSOR_BYTES, "a cursor of {} bytes", task.cursor.len());
         assert_eq!(task.section.node, node.name);
@@ -121,7 +125,7 @@ fn mutations(reader: &dyn Reader, node: &NodeContext, exchanges: &[(Task, Respon
         let mutated = Response { body: body.into(), status, ..response.clone() };
         check_is_deterministic(reader, node, task, &mutated);
         match reader.decode(node, task, &mutated) {
-            Ok(page) => check_page(reader, node, &page),
+            Ok(page) => check_page(reader, node, task, &page),
             Err(error) => check_error(&error),
         }
         let _description: Option<String> = reader.describe_error(&mutated);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use super::error::{GateClosed, Spent};
 use crate::crawler::credential::Credential;
@@ -26,11 +27,16 @@ pub struct NodeAccess {
     pub max_decoded_bytes: Option<u64>,
 }
 
-/// Gives leave for requests. The first request of a task has its permit already, from its claim.
+/// Gives leave for requests. The first request of a task has its permit already, from its claim, while that lasts.
 #[async_trait]
 pub trait RequestGate: Send + Sync {
+    /// Until when the permit that the first request has already may be used; by default at any time.
+    fn first_permit_lasts_until(&self) -> Timestamp {
+        Timestamp::MAX
+    }
+
     /// Asks for one more request to this origin: a redirect, a token fetch, another try after 401, or the first
-    /// request itself if fetching a token came before it (a permit is void after 250 ms). May wait.
+    /// request itself if something took too long before it. May wait.
     async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed>;
 }
 

@@ -4,9 +4,10 @@ use std::mem;
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, LAST_MODIFIED, LINK, LOCATION, RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LINK, LOCATION, RETRY_AFTER,
 };
 use tokio::time::{Instant, timeout_at};
 use url::Url;
@@ -113,12 +114,14 @@ impl<'a> Exchange<'a> {
         let mut headers = self.headers();
         let sent_token = field.as_ref().map(|(_, value)| value.clone());
         headers.extend(field);
-        if !mem::take(&mut self.permitted) {
+        // Made ready before the permit is looked at: TLS settings may have to be read from files.
+        let client = self.client.clients.with(&origin, self.access.ca_pem.as_deref(), identity)?;
+        if !mem::take(&mut self.permitted) || self.client.clock.now() > self.gate.first_permit_lasts_until() {
             self.gate.permit(&origin).await.map_err(Failure::Gate)?;
         }
         let deadline = self.deadline();
         let outgoing = Outgoing {
-            client: self.client.clients.with(&origin, self.access.ca_pem.as_deref(), identity)?,
+            client,
             method: self.method,
             url: self.asked.clone(),
             headers,
@@ -169,7 +172,7 @@ impl<'a> Exchange<'a> {
         if let Some((content_type, _)) = self.request.body.as_ref().filter(|_| self.method == Method::Post) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
-        if let Some(Validators { etag, last_modified }) = self.validators {
+        if let Some(Validators { etag, last_modified, .. }) = self.validators {
             for (name, value) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, last_modified)] {
                 // What a server sent once and can't be sent back only costs the condition.
                 if let Some(value) = value.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
@@ -223,10 +226,11 @@ impl<'a> Exchange<'a> {
     async fn fetch_token(&mut self, request: TokenRequest<'_>) -> Result<oauth::Token, Failure> {
         self.client.guard.check_url(request.token_url).map_err(Failure::Refused)?;
         let origin = origin_of(request.token_url);
+        let client = self.client.clients.with(&origin, self.access.ca_pem.as_deref(), None)?;
         self.gate.permit(&origin).await.map_err(Failure::Gate)?;
         let deadline = self.deadline();
         let outgoing = Outgoing {
-            client: self.client.clients.with(&origin, self.access.ca_pem.as_deref(), None)?,
+            client,
             method: Method::Post,
             url: request.token_url.clone(),
             headers: request.headers()?,
@@ -313,6 +317,12 @@ fn answer_of(status: u16, url: Url, headers: &HeaderMap) -> Response {
         links: headers.get_all(LINK).iter().map(text).collect(),
         etag: field(ETAG),
         last_modified: field(LAST_MODIFIED),
+        date: field(DATE).and_then(|date| date_of(&date)),
         body: Bytes::new(),
     }
+}
+
+/// An HTTP date (RFC 9110 §5.6.7).
+fn date_of(text: &str) -> Option<Timestamp> {
+    Timestamp::try_from(httpdate::parse_http_date(text.trim()).ok()?).ok()
 }

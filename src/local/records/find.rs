@@ -1,5 +1,6 @@
 //! `trawler records get`: one record, by its id.
 
+use jiff::Timestamp;
 use thiserror::Error;
 
 use super::Output;
@@ -47,9 +48,10 @@ pub async fn find(
     node: Option<&NodeName>,
     section: Option<&SectionPath>,
 ) -> Result<RecordSheet, FindError> {
-    let nodes = match node {
+    let known = store.nodes(catalog).await?;
+    let nodes: Vec<NodeName> = match node {
         Some(node) => vec![node.clone()],
-        None => store.nodes(catalog).await?.into_keys().collect(),
+        None => known.keys().cloned().collect(),
     };
     let mut first = None;
     let mut sections = Vec::new();
@@ -67,7 +69,10 @@ pub async fn find(
     }
     let id = shown(id, 120);
     match first {
-        Some(stored) if sections.len() == 1 => Ok(RecordSheet { stored }),
+        Some(stored) if sections.len() == 1 => {
+            let stale_since = known.get(&stored.key.section.node).and_then(|node| node.failing_since);
+            Ok(RecordSheet { stored, stale_since })
+        }
         Some(_) => {
             let count = sections.len();
             let named: Vec<_> = sections.iter().take(MAX_CHOICES).map(|key| shown(&key.to_string(), 120)).collect();
@@ -89,6 +94,8 @@ pub async fn find(
 pub struct RecordSheet {
     /// The record as it is kept.
     pub stored: StoredRecord,
+    /// Since then nothing of its node could be read: it may be gone or changed.
+    pub stale_since: Option<Timestamp>,
 }
 
 impl RecordSheet {
@@ -99,7 +106,7 @@ impl RecordSheet {
             return payload();
         }
         match serde_json::from_slice::<Record>(&self.stored.payload) {
-            Ok(record) => sheet(&properties(&self.stored, &record)),
+            Ok(record) => sheet(&properties(self, &record)),
             Err(_) => shown(&payload(), usize::MAX) + "\n",
         }
     }
@@ -107,7 +114,8 @@ impl RecordSheet {
 
 type Property = (String, String);
 
-fn properties(stored: &StoredRecord, record: &Record) -> Vec<Property> {
+fn properties(found: &RecordSheet, record: &Record) -> Vec<Property> {
+    let RecordSheet { stored, stale_since } = found;
     let mut list = vec![
         ("Id".to_owned(), record.id.clone()),
         ("Node".to_owned(), stored.key.section.node.to_string()),
@@ -134,6 +142,7 @@ fn properties(stored: &StoredRecord, record: &Record) -> Vec<Property> {
     add("Found at", Some(record.origin.provenance.join(" › ")));
     add("Protocol", Some(record.origin.protocol.clone()));
     add("Fetched at", Some(record.origin.fetched_at.clone()));
+    add("Stale since", stale_since.map(|since| since.to_string()));
     add("Hash", Some(stored.hash.to_string()));
     list.retain(|(_, value)| !value.is_empty());
     list

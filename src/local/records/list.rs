@@ -27,6 +27,8 @@ pub struct RecordRow {
     pub change: ChangeKind,
     /// The traversal of its section that changed it last.
     pub changed_in: u64,
+    /// Nothing of the node could be read in the last run that tried: the record may be gone or changed.
+    pub stale: bool,
 }
 
 /// A list of records.
@@ -65,7 +67,7 @@ impl RecordRow {
             ChangeKind::Deleted => "deleted",
         };
         [
-            self.node.clone(),
+            if self.stale { format!("{} (stale)", self.node) } else { self.node.clone() },
             or_dash(&self.section),
             self.id.clone(),
             or_dash(&self.title),
@@ -91,6 +93,9 @@ pub async fn list(
     limit: usize,
 ) -> Result<RecordList, StoreError> {
     const CHUNK: usize = 256;
+    let nodes = store.nodes(catalog).await?;
+    let is_stale =
+        |stored: &StoredRecord| nodes.get(&stored.key.section.node).is_some_and(|node| node.failures_in_row > 0);
     let mut rows = Vec::new();
     let mut after = None;
     loop {
@@ -99,7 +104,7 @@ pub async fn list(
         let chunk = store.records(catalog, filter, after.as_ref(), wanted).await?;
         let Some(last) = chunk.last() else { break };
         after = Some(last.key.clone());
-        rows.extend(chunk.iter().map(row_of));
+        rows.extend(chunk.iter().map(|stored| row_of(stored, is_stale(stored))));
         if rows.len() > limit {
             break;
         }
@@ -109,7 +114,7 @@ pub async fn list(
     Ok(RecordList { rows, has_more })
 }
 
-fn row_of(stored: &StoredRecord) -> RecordRow {
+fn row_of(stored: &StoredRecord, stale: bool) -> RecordRow {
     let shown: Shown = serde_json::from_slice(&stored.payload).unwrap_or_default();
     RecordRow {
         node: stored.key.section.node.to_string(),
@@ -119,5 +124,6 @@ fn row_of(stored: &StoredRecord) -> RecordRow {
         modified: shown.modified,
         change: if stored.previous_hash.is_some() { ChangeKind::Updated } else { ChangeKind::Added },
         changed_in: stored.changed_in,
+        stale,
     }
 }

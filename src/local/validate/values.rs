@@ -14,16 +14,13 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     let Some(spec) = object.root.get("spec") else { return Vec::new() };
     match object.kind {
         Kind::CatalogNode => node(object, spec),
-        Kind::Catalog => not_kept_after_grace(object, spec)
-            .into_iter()
-            .chain(
-                spec.items("schedules")
-                    .flat_map(|(index, schedule)| {
-                        let path = format!("spec.schedules[{index}]");
-                        [cron(object, schedule, &path), time_zone(object, schedule, &path)]
-                    })
-                    .flatten(),
-            )
+        Kind::Catalog => spec
+            .items("schedules")
+            .flat_map(|(index, schedule)| {
+                let path = format!("spec.schedules[{index}]");
+                [cron(object, schedule, &path), time_zone(object, schedule, &path)]
+            })
+            .flatten()
             .collect(),
         Kind::ThrottlePolicy => spec
             .items("allowedHours")
@@ -42,16 +39,6 @@ fn hours_not_kept(object: &Object, path: &str) -> Finding {
     let problem = "allowed hours are not kept by this version, so requests are sent at any hour";
     let finding = object.finding(path, problem.to_owned(), "start the run within the hours");
     Finding { severity: Severity::Warning, ..finding }
-}
-
-fn not_kept_after_grace(object: &Object, spec: &Node) -> Option<Finding> {
-    let policy = spec.get("deletion")?.get("afterGracePeriod")?.as_str()?;
-    (policy == "Sweep").then(|| {
-        let problem = "nodes that can't be reached keep their records in this version, however long it takes";
-        let finding =
-            object.finding("spec.deletion.afterGracePeriod", problem.to_owned(), "leave the node out of the Catalog");
-        Finding { severity: Severity::Warning, ..finding }
-    })
 }
 
 fn node(object: &Object, spec: &Node) -> Vec<Finding> {

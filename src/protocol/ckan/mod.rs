@@ -3,8 +3,12 @@
 //! Pages are offsets into a list that others change while it is read. It is sorted by id, so that an edit moves
 //! nothing; a total that shrinks says that rows moved up, and the rows that may have slipped by are read again
 //! ([`paging`]). Rows are often clamped in silence: the next page starts after what came back.
+//!
+//! An incremental traversal asks for what was modified since a moment ([`changes`]). A portal that refuses the question, or
+//! answers as if it had not heard it, is read in full.
 
 mod address;
+mod changes;
 mod package;
 mod paging;
 mod rules;
@@ -12,6 +16,9 @@ mod wire;
 
 use std::collections::HashSet;
 
+use jiff::Timestamp;
+
+use self::changes::Dates;
 use self::paging::Position;
 use self::rules::CkanRules;
 use self::wire::Answer;
@@ -19,8 +26,8 @@ use super::body::{Faults, body_text, check_entries, forgive, not_the_protocol, p
 use super::canonical::Canonical;
 use super::json::Json;
 use super::{
-    CkanSettings, Forgiven, NodeContext, Page, ProtocolSettings, ReadError, Reader, Rejected, Request, Response,
-    origin_of,
+    CkanSettings, Forgiven, InFull, NodeContext, Page, ProtocolSettings, ReadError, Reader, Rejected, Request,
+    Response, origin_of,
 };
 use crate::task::{SectionKey, Task, TaskKind};
 
@@ -56,14 +63,21 @@ impl Reader for CkanReader {
             .append_pair("sort", "id asc")
             .append_pair("rows", &rows)
             .append_pair("start", &position.start.to_string());
-        if let Some(filter) = paging::filter(settings.filter.as_deref(), node.checkpoint.as_ref()) {
-            url.query_pairs_mut().append_pair("fq", &filter);
-        }
-        Ok(Request::get(url, "application/json"))
+        let since = changes::since(node, task, &position);
+        url.query_pairs_mut().extend_pairs(changes::parameters(settings.filter.as_deref(), since));
+        let decodes_client_errors = task.kind == TaskKind::Root && since.is_some();
+        Ok(Request { decodes_client_errors, ..Request::get(url, "application/json") })
     }
 
     fn decode(&self, node: &NodeContext, task: &Task, response: &Response) -> Result<Page, ReadError> {
         let position = Position::from_cursor(&task.cursor)?;
+        let since = changes::since(node, task, &position);
+        let question = since.filter(|_| task.kind == TaskKind::Root);
+        if question.is_some() && changes::is_refusal(response) {
+            return Ok(changes::ask_in_full(task, InFull::Refused));
+        }
+        let begun = if task.page == 0 { response.date } else { position.begun };
+        let position = Position { begun, since, ..position };
         let mut faults = Faults::new();
         let mut slot = String::new();
         let text = body_text(response, &mut faults);
@@ -71,6 +85,7 @@ impl Reader for CkanReader {
             .map_err(|error| unreadable(response, EXPECTED, &error))?;
         let found = match answer {
             Answer::Found(found) => found,
+            Answer::Error(_) if question.is_some() => return Ok(changes::ask_in_full(task, InFull::Refused)),
             Answer::Error(message) => return Err(ReadError::ErrorAnswer { url: response.url.to_string(), message }),
             Answer::Neither(why) => return Err(not_the_protocol(response, EXPECTED, why)),
         };
@@ -79,9 +94,13 @@ impl Reader for CkanReader {
         page.heeds_total = true;
         page.reads_again = position.again;
         let got = found.results.len() as u64;
-        let newest = read_packages(&mut page, &found.results);
+        let dates = read_packages(&mut page, &found.results, begun);
+        if let Some(why) = question.and_then(|since| dates.contradict(since, response.date)) {
+            return Ok(changes::ask_in_full(task, why));
+        }
         let asked = u64::from(settings(node).page_size.max(1));
-        paging::go_on(&mut page, node, task, &position, &paging::Seen { got, asked, count: found.count, newest });
+        let seen = paging::Seen { got, asked, count: found.count, newest: dates.newest };
+        paging::go_on(&mut page, node, task, &position, &seen);
         Ok(page)
     }
 
@@ -93,11 +112,11 @@ impl Reader for CkanReader {
     }
 }
 
-/// Reads the packages of a page, each id once; gives the newest modification date.
-fn read_packages(page: &mut Page, results: &[&serde_json::value::RawValue]) -> Option<String> {
+/// Reads the packages of a page, each id once; gives their modification dates.
+fn read_packages(page: &mut Page, results: &[&serde_json::value::RawValue], begun: Option<Timestamp>) -> Dates {
     let mut seen = HashSet::new();
     let mut canonical = Canonical::new(CkanRules);
-    let mut newest = None;
+    let mut dates = Dates::default();
     for (position, raw) in results.iter().enumerate() {
         let fields = match Json::parse(raw.get()) {
             Ok(Json::Object(fields)) => fields,
@@ -118,7 +137,9 @@ fn read_packages(page: &mut Page, results: &[&serde_json::value::RawValue]) -> O
             forgive(&mut page.forgiven, Forgiven::DuplicateRecord);
             continue;
         }
-        newest = newest.max(package::modified(&fields));
+        if let Some(date) = package::modified(&fields) {
+            dates.add(date, begun);
+        }
         if package::is_deleted(&fields) {
             page.deleted_ids.push(id);
             continue;
@@ -127,7 +148,7 @@ fn read_packages(page: &mut Page, results: &[&serde_json::value::RawValue]) -> O
         record.raw = Some((*raw).to_owned());
         page.records.push(record);
     }
-    newest
+    dates
 }
 
 fn rejected(position: usize, why: String) -> Rejected {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::paging::is_date;
+use jiff::Timestamp;
+
+use super::changes;
 use crate::protocol::json::{Json, field};
 use crate::protocol::text::{scalar_of, text_of, texts};
 use crate::record::{Agent, ContentHash, Distribution, LangString, Record};
@@ -15,8 +17,8 @@ pub(super) fn id_of(fields: Fields<'_, '_>) -> Option<String> {
 }
 
 /// When the package was last modified, if that is a date.
-pub(super) fn modified(fields: Fields<'_, '_>) -> Option<String> {
-    text(fields, "metadata_modified").filter(|date| is_date(date))
+pub(super) fn modified(fields: Fields<'_, '_>) -> Option<Timestamp> {
+    field(fields, "metadata_modified").and_then(scalar_of).and_then(|text| changes::date_of(&text))
 }
 
 /// Whether the package was deleted; searches list such ones only with extensions that keep them.

@@ -1,9 +1,11 @@
 //! Offsets into a list that others change while it is read.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::body::forgive;
-use crate::protocol::{Checkpoint, Forgiven, Limited, NodeContext, Page, ReadError};
+use crate::protocol::since::moment_of;
+use crate::protocol::{Checkpoint, Forgiven, Limited, NodeContext, Page, ReadError, Reading};
 use crate::task::{Task, TaskKind};
 
 /// Where a page starts, and what the pages before it said.
@@ -14,9 +16,15 @@ pub(super) struct Position {
     /// The total that the page before this one gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) total: Option<u64>,
-    /// The newest modification date so far: what an incremental traversal starts from.
+    /// The portal's clock when it answered the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) newest: Option<String>,
+    pub(super) begun: Option<Timestamp>,
+    /// The newest modification date so far, of those not after `begun`: what an incremental traversal starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) newest: Option<Timestamp>,
+    /// The list is of what was modified since this moment. (The first page takes it from the node's checkpoint.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<Timestamp>,
     /// Read again, to find rows that slipped by: most of it is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) again: bool,
@@ -41,13 +49,14 @@ pub(super) struct Seen {
     pub(super) asked: u64,
     /// The total, if given.
     pub(super) count: Option<u64>,
-    /// The newest modification date on it.
-    pub(super) newest: Option<String>,
+    /// The newest modification date on it that is not after the traversal's begin.
+    pub(super) newest: Option<Timestamp>,
 }
 
 /// Adds what follows a page: the next one, or the section's end.
 pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Position, seen: &Seen) {
-    let newest = at.newest.clone().max(seen.newest.clone());
+    page.reading = Some(at.since.map_or(Reading::Full, Reading::Since));
+    let newest = at.newest.max(seen.newest);
     let after = at.start.saturating_add(seen.got);
     let gone = at.total.zip(seen.count).map_or(0, |(before, now)| before.saturating_sub(now));
     if gone > 0 {
@@ -73,70 +82,17 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
             page.limited = Some(Limited::FewerThanTotal);
         }
         if page.limited.is_none() {
-            let known = node.checkpoint.as_ref().map(|checkpoint| checkpoint.0.clone());
-            page.checkpoint = newest.max(known).map(Checkpoint);
+            // A list of changes that names none moves nothing; one of everything says all there is to know.
+            let known = at.since.and(node.checkpoint.as_ref()).and_then(moment_of);
+            page.checkpoint = newest.max(known).map(|newest| Checkpoint(newest.to_string()));
         }
         return;
     }
     if seen.got < seen.asked && seen.count.is_some_and(|count| after < count) {
         forgive(&mut page.forgiven, Forgiven::ClampedPageSize);
     }
-    let cursor = Position { start, total: seen.count, newest, again: reads_again }.to_cursor();
+    let cursor = Position { start, total: seen.count, newest, again: reads_again, ..*at }.to_cursor();
     let next = Task::new(task.section.clone(), TaskKind::Page, task.origin.clone(), cursor);
     let page_number = task.page.saturating_add(1);
     page.feedback.push(Task { page: page_number, provenance: task.provenance.clone(), ..next });
-}
-
-/// The filter query: the node's own, and what was modified since the checkpoint.
-///
-/// A package edited while the pages are read can have a date before the newest one seen and yet have been passed
-/// already; a day of overlap covers every traversal shorter than that, and costs only what changed on that day.
-pub(super) fn filter(own: Option<&str>, checkpoint: Option<&Checkpoint>) -> Option<String> {
-    let since = checkpoint.map(|Checkpoint(date)| {
-        let zone = if date.ends_with('Z') { "" } else { "Z" };
-        format!("metadata_modified:[{date}{zone}-1DAY TO *]")
-    });
-    match (own, since) {
-        (Some(own), Some(since)) => Some(format!("({own}) AND {since}")),
-        (own, since) => since.or(own.map(str::to_owned)),
-    }
-}
-
-/// A modification date as CKAN writes it (UTC, without zone). Anything else could become part of a query.
-pub(super) fn is_date(text: &str) -> bool {
-    (19..=32).contains(&text.len())
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            4 | 7 => byte == b'-',
-            10 => byte == b'T',
-            13 | 16 => byte == b':',
-            19 => byte == b'.' || byte == b'Z',
-            _ => byte.is_ascii_digit() || (byte == b'Z' && at + 1 == text.len()),
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_dates_become_part_of_a_query() {
-        for date in
-            ["2026-03-18T04:48:27", "2026-03-18T04:48:27Z", "2026-03-18T04:48:27.035267", "2026-03-18T04:48:27.03Z"]
-        {
-            assert!(is_date(date), "{date}");
-        }
-        for other in ["", "2026-03-18", "2026-03-18T04:48:27 TO *] OR *:*", "2026-03-18T04:48:27+02:00"] {
-            assert!(!is_date(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn filters_are_combined() {
-        let since = Checkpoint("2026-03-18T04:48:27".to_owned());
-        let modified = "metadata_modified:[2026-03-18T04:48:27Z-1DAY TO *]";
-        assert_eq!(filter(None, None), None);
-        assert_eq!(filter(Some("a:b"), None).unwrap(), "a:b");
-        assert_eq!(filter(None, Some(&since)).unwrap(), modified);
-        assert_eq!(filter(Some("a:b OR c:d"), Some(&since)).unwrap(), format!("(a:b OR c:d) AND {modified}"));
-    }
 }

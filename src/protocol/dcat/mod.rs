@@ -4,10 +4,12 @@
 //!
 //! - Record id: the dataset's IRI, as written. A dataset without one: see [`identity`].
 //! - Datasets that are only linked are fetched from the endpoint's host only, and by the endpoint's scheme.
+//! - A document is asked for on condition that it changed, a paged feed for what changed: see [`changes`].
 //! - Catalogues that are only linked (`dct:hasPart`, `dcat:catalog`) are not followed.
 //! - What the content hash leaves out: see [`canonical`]; which triples belong to a dataset: see [`description`].
 
 mod canonical;
+mod changes;
 mod datasets;
 mod description;
 mod format;
@@ -29,14 +31,15 @@ use std::sync::Arc;
 
 use url::Url;
 
+use self::changes::Signs;
 use self::datasets::Nodes;
 use self::graph::Graph;
 use self::identity::Refusal;
 use self::paging::Next;
 use self::parse::Document;
 use super::{
-    DcatSettings, Forgiven, Limited, NodeContext, Page, ProtocolSettings, RdfFormat, ReadError, Reader, Rejected,
-    Request, Response, normalised_endpoint, origin_of, quoted_start,
+    DcatSettings, Forgiven, InFull, Limited, NodeContext, Page, ProtocolSettings, RdfFormat, ReadError, Reader,
+    Reading, Rejected, Request, Response, normalised_endpoint, origin_of, quoted_start,
 };
 use crate::task::{MAX_CURSOR_BYTES, SectionKey, Task, TaskKind};
 
@@ -86,11 +89,21 @@ impl Reader for DcatReader {
                 .ok_or_else(|| ReadError::BadCursor { cursor: task.cursor.to_string() })?;
         }
         url.set_fragment(None);
-        let conditional = task.kind == TaskKind::Root;
-        Ok(Request { conditional, ..Request::get(url, accept(settings_of(node).format)) })
+        let accept = accept(settings_of(node).format);
+        let is_root = task.kind == TaskKind::Root;
+        Ok(match changes::since(node, task).filter(|_| is_root) {
+            Some(since) => {
+                Request { decodes_client_errors: true, ..Request::get(changes::address(url, since), accept) }
+            }
+            None => Request { conditional: is_root, ..Request::get(url, accept) },
+        })
     }
 
     fn decode(&self, node: &NodeContext, task: &Task, response: &Response) -> Result<Page, ReadError> {
+        let since = changes::since(node, task);
+        if since.is_some() && task.kind == TaskKind::Root && changes::is_refusal(response) {
+            return Ok(changes::ask_in_full(node, task, InFull::Refused));
+        }
         let mut page = Page::default();
         let text = text::decode_text(&response.body, response.content_type.as_deref(), &mut page.forgiven);
         let document = Document {
@@ -105,9 +118,27 @@ impl Reader for DcatReader {
             linked::decode_one(&graph, &nodes, &task.cursor, &mut page);
             return Ok(page);
         }
+        let next = paging::next_pages(&graph, &response.links, &response.url, &node.endpoint);
+        let signs = Signs {
+            next: &next.iter().filter_map(Next::url).collect::<Vec<_>>(),
+            pages: &paging::pages(&graph, &response.url),
+            has_datasets: !(nodes.described.is_empty() && nodes.linked.is_empty()),
+            date: response.date,
+        };
+        if let Some(why) = since.and_then(|since| signs.contradict(since)) {
+            return Ok(changes::ask_in_full(node, task, why));
+        }
+        page.reading = Some(match since {
+            Some(since) => Reading::Since(since),
+            None if task.kind == TaskKind::Root && next.is_empty() => Reading::FullBecause(InFull::OneDocument),
+            None => Reading::Full,
+        });
+        if changes::is_first(node, task) {
+            page.checkpoint = signs.checkpoint(node, since);
+        }
         read_records(document, &graph, &nodes, &mut page)?;
         add_linked(node, task, &graph, &nodes, &mut page);
-        add_next_pages(node, task, response, document, &graph, &mut page)?;
+        add_next_pages(node, task, next, document, &mut page)?;
         page.total = paging::total(&graph);
         Ok(page)
     }
@@ -222,12 +253,10 @@ fn add_linked(node: &NodeContext, task: &Task, graph: &Graph, nodes: &Nodes, pag
 fn add_next_pages(
     node: &NodeContext,
     task: &Task,
-    response: &Response,
+    next: Vec<Next>,
     document: Document<'_>,
-    graph: &Graph,
     page: &mut Page,
 ) -> Result<(), ReadError> {
-    let next = paging::next_pages(graph, &response.links, &response.url, &node.endpoint);
     if next.len() > MAX_NEXT_LINKS {
         return Err(document.over_limit("linking to more next pages than it can have", MAX_NEXT_LINKS as u64));
     }

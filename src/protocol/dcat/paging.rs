@@ -19,6 +19,16 @@ pub(super) enum Next {
     Foreign,
 }
 
+impl Next {
+    /// Where it leads, if it is followed.
+    pub(super) fn url(&self) -> Option<&Url> {
+        match self {
+            Self::Own(url) | Self::BehindProxy(url) => Some(url),
+            Self::Foreign => None,
+        }
+    }
+}
+
 /// Where the page links of a document lead. `hydra:next` wins over the old `hydra:nextPage`, and both over `Link`;
 /// the view need not be linked from the catalogue, and its value may be an IRI or a string.
 pub(super) fn next_pages(graph: &Graph, links: &[String], url: &Url, endpoint: &Url) -> Vec<Next> {
@@ -37,6 +47,14 @@ pub(super) fn next_pages(graph: &Graph, links: &[String], url: &Url, endpoint: &
         found.extend(link::next_targets(links));
     }
     found.into_iter().filter_map(|target| url.join(target).ok()).map(|next| judge(next, url, endpoint)).collect()
+}
+
+/// All addresses that a document gives to its pages.
+pub(super) fn pages(graph: &Graph, url: &Url) -> Vec<Url> {
+    let targets = hydra::OTHER_PAGES.into_iter().flat_map(|property| graph.pairs(property)).map(|(_, object)| object);
+    let itself = graph.pairs(hydra::TOTAL_ITEMS).map(|(subject, _)| subject);
+    let texts = targets.chain(itself).filter_map(|id| text_of(graph.term(id)));
+    texts.filter_map(|text| url.join(text).ok()).collect()
 }
 
 fn text_of(term: &Term) -> Option<&str> {

@@ -38,6 +38,15 @@ pub(super) mod hydra {
     pub(crate) const NEXT: &str = "http://www.w3.org/ns/hydra/core#next";
     /// The name of `next` before 2014, with `PagedCollection`; still sent.
     pub(crate) const NEXT_PAGE: &str = "http://www.w3.org/ns/hydra/core#nextPage";
+    /// The other pages that a page names, in both spellings.
+    pub(crate) const OTHER_PAGES: [&str; 6] = [
+        "http://www.w3.org/ns/hydra/core#first",
+        "http://www.w3.org/ns/hydra/core#firstPage",
+        "http://www.w3.org/ns/hydra/core#last",
+        "http://www.w3.org/ns/hydra/core#lastPage",
+        "http://www.w3.org/ns/hydra/core#previous",
+        "http://www.w3.org/ns/hydra/core#previousPage",
+    ];
     pub(crate) const TOTAL_ITEMS: &str = "http://www.w3.org/ns/hydra/core#totalItems";
     pub(crate) const NAMESPACE: &str = "http://www.w3.org/ns/hydra/core#";
 }

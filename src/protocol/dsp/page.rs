@@ -10,7 +10,9 @@ use crate::protocol::body::{
 };
 use crate::protocol::json::Json;
 use crate::protocol::text::scalar_of;
-use crate::protocol::{DspSettings, DspVersion, Forgiven, Limited, NodeContext, Page, ReadError, Response, origin_of};
+use crate::protocol::{
+    DspSettings, DspVersion, Forgiven, InFull, Limited, NodeContext, Page, ReadError, Reading, Response, origin_of,
+};
 use crate::task::{Task, TaskKind};
 
 /// Reads one page.
@@ -45,6 +47,7 @@ pub(super) fn decode(
     collector.add_root(&mut catalog)?;
     let mut page = collector.into_page();
     page.protocol = name_of(at.version).into();
+    page.reading = Some(Reading::FullBecause(InFull::NoWayToAsk));
     add_next(&mut page, task, at, response)?;
     Ok(page)
 }

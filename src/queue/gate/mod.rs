@@ -18,6 +18,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+/// So long after its last event a gate that nobody asks any more still goes slowly.
+const REMEMBERED: Duration = Duration::from_hours(1);
+
 /// A moment in microseconds since 1970: small, and cheap to compare and to add to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Moment(pub i64);

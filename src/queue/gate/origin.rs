@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Moment;
+use super::{Moment, REMEMBERED};
 use crate::queue::{OriginProtection, Pushback};
 
 /// One origin's state.
@@ -47,9 +47,10 @@ impl OriginGate {
         self.last_sent = Some(now);
     }
 
-    /// Nothing is known that would be missed.
-    pub fn is_idle(&self, now: Moment) -> bool {
-        self.under_way == 0 && self.events == 0 && self.backs_off_until(now).is_none()
+    /// When it is as well to start anew, if nobody asks any more; `None`: now.
+    pub fn remembers_until(&self, now: Moment) -> Option<Moment> {
+        let events = self.last_event.filter(|_| self.events > 0).map(|event| event.plus(REMEMBERED));
+        events.max(self.back_off_until).filter(|until| *until > now)
     }
 
     /// A pushback. `sent_at`: when the request it answers was sent, as far as that is known. Returns whether it is

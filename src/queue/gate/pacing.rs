@@ -41,16 +41,21 @@ impl Rate {
 }
 
 impl Pacing {
-    /// When the next slot is; `None`: now.
-    pub fn opens_at(&self, now: Moment, rate: Rate) -> Option<Moment> {
-        self.next(rate).filter(|next| *next > now)
+    /// When the next slot is, behind those of `ahead` calls that are others'; `None`: now.
+    pub fn opens_at(&self, now: Moment, ahead: u64, rate: Rate) -> Option<Moment> {
+        let next = self.slot(now, rate);
+        Some(Moment(next.0.saturating_add(rate.gap_us(ahead)))).filter(|slot| *slot > now)
     }
 
     /// Takes the slot that [`Pacing::opens_at`] showed.
     pub fn spend(&mut self, now: Moment, cost: u64, rate: Rate) {
+        self.last = Some(Slot { at: self.slot(now, rate), cost });
+    }
+
+    /// The slot that comes next: that of the row, or now if it is long past.
+    fn slot(&self, now: Moment, rate: Rate) -> Moment {
         let tolerated_us = (rate.gap_us(1) / 2).max(LATENESS_US);
-        let at = self.next(rate).filter(|next| now.0.saturating_sub(next.0) <= tolerated_us).unwrap_or(now);
-        self.last = Some(Slot { at, cost });
+        self.next(rate).filter(|next| now.0.saturating_sub(next.0) <= tolerated_us).unwrap_or(now)
     }
 
     fn next(&self, rate: Rate) -> Option<Moment> {
@@ -72,18 +77,18 @@ mod tests {
     #[test]
     fn the_next_slot_is_as_far_away_as_the_last_call_was_dear() {
         let mut pacing = Pacing::default();
-        assert_eq!(pacing.opens_at(START, TEN_A_SECOND), None);
+        assert_eq!(pacing.opens_at(START, 0, TEN_A_SECOND), None);
         pacing.spend(START, 1, TEN_A_SECOND);
-        assert_eq!(pacing.opens_at(START, TEN_A_SECOND), Some(ms(100)));
+        assert_eq!(pacing.opens_at(START, 0, TEN_A_SECOND), Some(ms(100)));
         pacing.spend(ms(100), 3, TEN_A_SECOND);
-        assert_eq!(pacing.opens_at(ms(100), TEN_A_SECOND), Some(ms(400)));
+        assert_eq!(pacing.opens_at(ms(100), 0, TEN_A_SECOND), Some(ms(400)));
     }
 
     #[test]
     fn a_slower_rate_moves_the_slot_that_was_shown() {
         let mut pacing = Pacing::default();
         pacing.spend(START, 1, TEN_A_SECOND);
-        assert_eq!(pacing.opens_at(START, Rate { permille: 250, ..TEN_A_SECOND }), Some(ms(400)));
+        assert_eq!(pacing.opens_at(START, 0, Rate { permille: 250, ..TEN_A_SECOND }), Some(ms(400)));
     }
 
     #[test]
@@ -91,9 +96,9 @@ mod tests {
         let mut pacing = Pacing::default();
         pacing.spend(START, 1, TEN_A_SECOND);
         pacing.spend(ms(150), 1, TEN_A_SECOND);
-        assert_eq!(pacing.opens_at(ms(150), TEN_A_SECOND), Some(ms(200)));
+        assert_eq!(pacing.opens_at(ms(150), 0, TEN_A_SECOND), Some(ms(200)));
         pacing.spend(ms(999), 1, TEN_A_SECOND);
-        assert_eq!(pacing.opens_at(ms(999), TEN_A_SECOND), Some(ms(1099)));
+        assert_eq!(pacing.opens_at(ms(999), 0, TEN_A_SECOND), Some(ms(1099)));
     }
 
     #[test]
@@ -101,7 +106,7 @@ mod tests {
         let rate = Rate { amount: 1000, period: Duration::from_secs(1), permille: 1000 };
         let (mut pacing, mut now, mut calls) = (Pacing::default(), START, 0);
         while now < ms(10_000) {
-            if let Some(until) = pacing.opens_at(now, rate) {
+            if let Some(until) = pacing.opens_at(now, 0, rate) {
                 now = until.plus(Duration::from_millis(2));
                 continue;
             }

@@ -1,6 +1,6 @@
 //! Adaptive slow-down: half the rate with each event, a tenth more with each success.
 
-use super::Moment;
+use super::{Moment, REMEMBERED};
 
 /// The full rate, in thousandths.
 const FULL: u32 = 1000;
@@ -40,6 +40,11 @@ impl Slowdown {
         if self.last_event.is_none_or(|event| sent_at > event) {
             self.permille = (self.permille + (self.permille / 10).max(1)).min(FULL);
         }
+    }
+
+    /// When it is as well to start anew, if nobody asks any more; `None`: now.
+    pub fn remembers_until(&self, now: Moment) -> Option<Moment> {
+        self.last_event.filter(|_| self.is_slow()).map(|event| event.plus(REMEMBERED)).filter(|until| *until > now)
     }
 
     /// Back to the full rate.

@@ -45,10 +45,15 @@ impl Window {
         self.charge(now, debt);
     }
 
-    /// When `cost` may be spent; `None`: now. A cost above the amount never fits and is taken as the amount.
-    pub fn opens_at(&mut self, now: Moment, cost: u64) -> Option<Moment> {
+    /// When `cost` may be spent so that `ahead` is left for others; `None`: now. A cost above the amount never fits and
+    /// is taken as the amount; what never fits together has no moment until the others have gone.
+    pub fn opens_at(&mut self, now: Moment, cost: u64, ahead: u64) -> Option<Moment> {
         self.forget(now);
-        let wanted = u128::from(self.used) + u128::from(self.debt) + u128::from(cost.min(self.amount));
+        let cost = u128::from(cost.min(self.amount)) + u128::from(ahead);
+        if ahead > 0 && cost > u128::from(self.amount) {
+            return Some(Moment(i64::MAX));
+        }
+        let wanted = u128::from(self.used) + u128::from(self.debt) + cost;
         let missing = wanted.checked_sub(u128::from(self.amount)).filter(|missing| *missing > 0)?;
         // While there is debt everything that is freed pays it, so the entries come round once a period.
         let used = u128::from(self.used.max(1));
@@ -84,6 +89,14 @@ impl Window {
             }
             _ => self.entries.push_back(Entry { first: now, last: now, count: fits }),
         }
+    }
+
+    /// When nothing will be left of what was spent; `None`: now.
+    pub fn remembers_until(&mut self, now: Moment) -> Option<Moment> {
+        self.forget(now);
+        let newest = self.entries.back()?.last;
+        let rounds = i64::try_from(self.debt.div_ceil(self.amount)).unwrap_or(i64::MAX).saturating_add(1);
+        Some(Moment(newest.0.saturating_add(self.period_us.saturating_mul(rounds))))
     }
 
     /// Drops what left the window; what that frees pays debt first.
@@ -151,7 +164,7 @@ mod tests {
             for (gap_us, cost) in arrivals {
                 now = now.plus(Duration::from_micros(gap_us));
                 let cost = cost.min(amount);
-                if window.opens_at(now, cost).is_none() {
+                if window.opens_at(now, cost, 0).is_none() {
                     window.spend(now, cost);
                     spent.push((now, cost));
                 }
@@ -170,7 +183,7 @@ mod tests {
             let end = START.plus(period * 20);
             let (mut now, mut spent, mut busy_us) = (START, 0, 0);
             while now < end {
-                if let Some(until) = window.opens_at(now, 1) {
+                if let Some(until) = window.opens_at(now, 1, 0) {
                     now = until;
                     continue;
                 }
@@ -195,10 +208,10 @@ mod tests {
             for (gap_us, count) in charges {
                 now = now.plus(Duration::from_micros(gap_us));
                 window.charge(now, count);
-                if let Some(until) = window.opens_at(now, 1) {
+                if let Some(until) = window.opens_at(now, 1, 0) {
                     prop_assert!(until > now);
-                    prop_assert!(window.clone().opens_at(Moment(until.0 - 1), 1).is_some());
-                    prop_assert_eq!(window.clone().opens_at(until, 1), None);
+                    prop_assert!(window.clone().opens_at(Moment(until.0 - 1), 1, 0).is_some());
+                    prop_assert_eq!(window.clone().opens_at(until, 1, 0), None);
                 }
             }
         }
@@ -212,7 +225,7 @@ mod tests {
             let (mut now, mut charged) = (START, 0);
             let newest = *answers.last().unwrap_or(&0);
             for count in answers {
-                if let Some(until) = window.opens_at(now, 1) {
+                if let Some(until) = window.opens_at(now, 1, 0) {
                     now = until;
                 }
                 window.charge(now, count);
@@ -239,7 +252,7 @@ mod tests {
         let mut window = Window::new(1, Duration::from_millis(1));
         window.charge(START, 1 << 40);
         let day = START.plus(Duration::from_hours(24));
-        assert!(window.opens_at(day, 1).is_some());
+        assert!(window.opens_at(day, 1, 0).is_some());
         assert_eq!(window.debt, (1 << 40) - 1 - 86_400_000);
     }
 }

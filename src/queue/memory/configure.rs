@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::run::Run;
-use crate::queue::gate::Moment;
+use super::run::Call;
 use crate::queue::{BudgetConfig, QueueError, RunConfig, Unit};
 
 /// Refuses what contradicts itself.
@@ -13,6 +12,9 @@ pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
         return bad(
             "the numbers of crawlers, of charges and of requests under way to an origin must be at least 1".into()
         );
+    }
+    if config.weight == 0 {
+        return bad("the weight must be at least 1".into());
     }
     if config.lease.is_zero() {
         return bad("a lease must last longer than 0 s".into());
@@ -26,6 +28,9 @@ pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
             || budget.max_concurrent == Some(0)
         {
             return bad(format!("the amounts, periods and concurrency of the budget {} must be above 0", budget.id.0));
+        }
+        if let Some(why) = hours_fault(budget) {
+            return bad(format!("the open hours of the budget {} {why}", budget.id.0));
         }
     }
     let mut names = HashSet::new();
@@ -50,43 +55,57 @@ pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
     Ok(())
 }
 
+/// Open intervals of a budget; a year of sixteen a day is less.
+const MAX_OPEN_HOURS: usize = 8192;
+
+fn hours_fault(budget: &BudgetConfig) -> Option<String> {
+    let hours = budget.open_hours.as_deref()?;
+    if hours.len() > MAX_OPEN_HOURS {
+        return Some(format!("must be at most {MAX_OPEN_HOURS}"));
+    }
+    let is_sound = hours.iter().all(|interval| interval.from < interval.until)
+        && hours.windows(2).all(|pair| pair[0].until <= pair[1].from);
+    (!is_sound).then(|| "must be sorted and must not overlap".to_owned())
+}
+
 fn calls_at_once(budget: &BudgetConfig) -> u64 {
     let calls = budget.limits.iter().filter(|limit| limit.unit == Unit::ApiCalls);
     calls.map(|limit| limit.amount).min().unwrap_or(u64::MAX)
 }
 
-impl Run {
-    pub(super) fn configure(&mut self, config: RunConfig, now: Moment) -> Result<(), QueueError> {
+impl Call<'_> {
+    pub(super) fn configure(&mut self, config: RunConfig) -> Result<(), QueueError> {
         check(&config)?;
-        self.apply(config, now);
+        self.apply(config);
         Ok(())
     }
 
     /// Takes over a configuration that was checked.
-    pub(super) fn apply(&mut self, config: RunConfig, now: Moment) {
-        self.lease = config.lease;
-        self.max_holders = config.max_holders;
-        self.max_charges = config.max_charges;
-        self.lanes.protection = config.origin_protection;
+    pub(super) fn apply(&mut self, config: RunConfig) {
+        self.run.lease = config.lease;
+        self.run.max_holders = config.max_holders;
+        self.run.max_charges = config.max_charges;
+        self.run.lanes.weight = config.weight;
+        self.run.lanes.protection = config.origin_protection;
         let kept: HashSet<_> = config.nodes.iter().map(|node| node.name.clone()).collect();
         for budget in &config.budgets {
-            self.lanes.set_budget(now, budget);
+            self.run.lanes.set_budget(self.gates, budget, self.now);
         }
         for node in config.nodes {
-            self.lanes.set_node(node, now);
+            self.run.lanes.set_node(self.gates, node, self.now);
         }
-        for node in 0..super::lanes::index(self.lanes.nodes.len()) {
-            let known = &self.lanes.nodes[node as usize];
+        for node in 0..super::lanes::index(self.run.lanes.nodes.len()) {
+            let known = &self.run.lanes.nodes[node as usize];
             if !known.removed && !kept.contains(&known.config.name) {
                 self.drop_node(node);
             }
         }
-        for budget in 0..super::lanes::index(self.lanes.budgets.len()) {
-            self.lanes.budget_changed(budget);
+        for budget in self.run.lanes.budgets() {
+            self.budget_changed(budget);
         }
-        for origin in 0..super::lanes::index(self.lanes.origins.len()) {
-            self.lanes.origin_changed(origin, now);
+        for origin in self.run.lanes.origins() {
+            self.origin_changed(origin);
         }
-        self.changed();
+        self.run.changed();
     }
 }

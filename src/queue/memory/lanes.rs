@@ -3,19 +3,21 @@
 //! ```text
 //! group (a claim names it) ─► pool: one budget ─► lane: one origin ─► node ─► status ─► oldest
 //! ```
+//! All of this is one run's; the gates are shared with other runs (`gates.rs`), so what asks them is given them.
+//!
 //! A closed budget takes its pool out of the turns, a closed origin its lanes (`waiting.rs`), so that a claim meets
 //! each closed gate once and then no more until it opens.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
+use super::gates::Gates;
 use super::node_queue::{Item, NodeQueue};
+use super::right_of_way::Share;
 use super::turns::{Place, Turns};
 use super::waiting::Timer;
 use crate::queue::gate::Moment;
-use crate::queue::gate::budget::BudgetGate;
-use crate::queue::gate::origin::OriginGate;
-use crate::queue::{BudgetConfig, BudgetId, NodeConfig, OriginProtection};
+use crate::queue::{BudgetConfig, NodeConfig, OriginProtection};
 use crate::task::{ItemStatus, NodeName, OriginKey};
 
 /// What one task costs a lane or pool with one active node.
@@ -24,21 +26,23 @@ const STRIDE: u64 = 1 << 24;
 /// Divisible by every node weight.
 const NODE_STRIDE: u64 = 2520;
 
-/// Everything that decides which task is next.
+/// Everything of a run that decides which task is next.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "lanes are one of the things it is made of")]
 pub(super) struct Lanes {
+    /// The run's key among those of the instance.
+    pub(super) run: u32,
+    pub(super) weight: u32,
     pub(super) protection: OriginProtection,
+    /// Something became ready to be handed out since this was reset.
+    pub(super) has_woken: bool,
     pub(super) nodes: Vec<Node>,
-    pub(super) budgets: Vec<Budget>,
-    pub(super) origins: Vec<Origin>,
     pub(super) groups: Vec<Group>,
     pub(super) pools: Vec<Pool>,
     pub(super) lanes: Vec<Lane>,
     pub(super) queues: Vec<NodeQueue>,
     node_index: HashMap<NodeName, u32>,
-    budget_index: HashMap<BudgetId, u32>,
-    origin_index: HashMap<OriginKey, u32>,
+    budgets: HashSet<u32>,
     group_index: HashMap<String, u32>,
     pool_index: HashMap<(u32, u32), u32>,
     lane_index: HashMap<(u32, u32), u32>,
@@ -55,29 +59,6 @@ pub(super) struct Node {
     pub(super) removed: bool,
     /// Its queues: one per origin.
     pub(super) queues: Vec<u32>,
-}
-
-#[derive(Debug)]
-pub(super) struct Budget {
-    pub(super) id: BudgetId,
-    pub(super) gate: BudgetGate,
-    pub(super) pools: Vec<u32>,
-}
-
-#[derive(Debug)]
-pub(super) struct Origin {
-    pub(super) key: OriginKey,
-    pub(super) gate: OriginGate,
-    /// Lanes that wait for it, by group.
-    pub(super) waiting: Vec<OriginWaiting>,
-}
-
-#[derive(Debug)]
-pub(super) struct OriginWaiting {
-    pub(super) group: u32,
-    pub(super) lanes: VecDeque<u32>,
-    /// The moment for which the group has a timer.
-    pub(super) armed: Option<Moment>,
 }
 
 #[derive(Debug, Default)]
@@ -137,19 +118,19 @@ pub(super) struct Picked {
 }
 
 impl Lanes {
-    pub(super) fn new(protection: OriginProtection) -> Self {
+    pub(super) fn new(run: u32, weight: u32, protection: OriginProtection) -> Self {
         Self {
+            run,
+            weight,
             protection,
+            has_woken: false,
             nodes: Vec::new(),
-            budgets: Vec::new(),
-            origins: Vec::new(),
             groups: Vec::new(),
             pools: Vec::new(),
             lanes: Vec::new(),
             queues: Vec::new(),
             node_index: HashMap::new(),
-            budget_index: HashMap::new(),
-            origin_index: HashMap::new(),
+            budgets: HashSet::new(),
             group_index: HashMap::new(),
             pool_index: HashMap::new(),
             lane_index: HashMap::new(),
@@ -168,10 +149,6 @@ impl Lanes {
         self.node_index.get(name).copied()
     }
 
-    pub(super) fn origin(&self, key: &OriginKey) -> Option<u32> {
-        self.origin_index.get(key).copied()
-    }
-
     pub(super) fn group(&mut self, name: &str) -> u32 {
         if let Some(&group) = self.group_index.get(name) {
             return group;
@@ -183,18 +160,37 @@ impl Lanes {
     }
 
     /// Makes or changes a budget.
-    pub(super) fn set_budget(&mut self, now: Moment, config: &BudgetConfig) {
-        if let Some(&budget) = self.budget_index.get(&config.id) {
-            self.budgets[budget as usize].gate.configure(now, config);
-            return;
+    pub(super) fn set_budget(&mut self, gates: &mut Gates, config: &BudgetConfig, now: Moment) {
+        let budget = gates.set_budget(config, now);
+        if self.budgets.insert(budget) {
+            gates.use_budget(budget);
         }
-        self.budget_index.insert(config.id.clone(), index(self.budgets.len()));
-        self.budgets.push(Budget { id: config.id.clone(), gate: BudgetGate::new(config), pools: Vec::new() });
+    }
+
+    /// All budgets that the run knows.
+    pub(super) fn budgets(&self) -> Vec<u32> {
+        self.budgets.iter().copied().collect()
+    }
+
+    /// All origins that its lanes ask.
+    pub(super) fn origins(&self) -> Vec<u32> {
+        let origins: HashSet<u32> = self.lanes.iter().map(|lane| lane.origin).collect();
+        origins.into_iter().collect()
+    }
+
+    /// Takes the run out of the gates.
+    pub(super) fn leave(&mut self, gates: &mut Gates) {
+        for lane in &self.lanes {
+            gates.leave_origin(lane.origin, self.run);
+        }
+        for budget in self.budgets() {
+            gates.leave_budget(budget, self.run);
+        }
     }
 
     /// Makes or changes a node; its budget exists.
-    pub(super) fn set_node(&mut self, config: NodeConfig, now: Moment) {
-        let Some(&budget) = self.budget_index.get(&config.budget) else { return };
+    pub(super) fn set_node(&mut self, gates: &mut Gates, config: NodeConfig, now: Moment) {
+        let Some(budget) = gates.budget(&config.budget) else { return };
         let group = self.group(&config.group);
         let Some(&node) = self.node_index.get(&config.name) else {
             self.node_index.insert(config.name.clone(), index(self.nodes.len()));
@@ -205,23 +201,19 @@ impl Lanes {
         (known.config, known.budget, known.group, known.removed) = (config, budget, group, false);
         for queue in known.queues.clone() {
             let origin = self.lanes[self.queues[queue as usize].lane as usize].origin;
-            let lane = self.lane(origin, budget, group, now);
+            let lane = self.lane(gates, origin, budget, group, now);
             self.move_queue(queue, lane);
         }
     }
 
     /// The queue of a node's tasks for an origin.
-    pub(super) fn queue(&mut self, node: u32, origin: &OriginKey, now: Moment) -> u32 {
-        let origin = self.origin(origin).unwrap_or_else(|| {
-            self.origin_index.insert(origin.clone(), index(self.origins.len()));
-            self.origins.push(Origin { key: origin.clone(), gate: OriginGate::default(), waiting: Vec::new() });
-            index(self.origins.len() - 1)
-        });
+    pub(super) fn queue(&mut self, gates: &mut Gates, node: u32, origin: &OriginKey, now: Moment) -> u32 {
+        let origin = gates.origin(origin, now);
         if let Some(&queue) = self.queue_index.get(&(node, origin)) {
             return queue;
         }
         let Node { budget, group, .. } = self.nodes[node as usize];
-        let lane = self.lane(origin, budget, group, now);
+        let lane = self.lane(gates, origin, budget, group, now);
         let queue = index(self.queues.len());
         self.queues.push(NodeQueue::new(node, lane));
         self.queue_index.insert((node, origin), queue);
@@ -229,7 +221,7 @@ impl Lanes {
         queue
     }
 
-    fn lane(&mut self, origin: u32, budget: u32, group: u32, now: Moment) -> u32 {
+    fn lane(&mut self, gates: &mut Gates, origin: u32, budget: u32, group: u32, now: Moment) -> u32 {
         let pool = *self.pool_index.entry((budget, group)).or_insert_with(|| {
             let pool = index(self.pools.len());
             self.pools.push(Pool {
@@ -241,10 +233,11 @@ impl Lanes {
                 parked: Parked::No,
                 batons: HashSet::new(),
             });
-            self.budgets[budget as usize].pools.push(pool);
+            gates.budgets[budget as usize].right_of_way.enter(self.run, pool);
             pool
         });
         *self.lane_index.entry((origin, pool)).or_insert_with(|| {
+            gates.use_origin(origin);
             self.lanes.push(Lane {
                 origin,
                 pool,
@@ -310,20 +303,19 @@ impl Lanes {
     }
 
     /// Gives every task that is handed out to the caller's group its turn. Takes what the gates charge for it.
-    pub(super) fn next(&mut self, group: u32, now: Moment) -> Option<Picked> {
+    pub(super) fn next(&mut self, gates: &mut Gates, group: u32, now: Moment) -> Option<Picked> {
         loop {
             let pool = self.groups[group as usize].turns.first(|pool| self.pools[pool as usize].place.ticket())?;
-            if let Some(picked) = self.next_of_pool(pool, now) {
+            if let Some(picked) = self.next_of_pool(gates, pool, now) {
                 return Some(picked);
             }
         }
     }
 
     /// The next task of a pool; if there is none, the pool has left the turns.
-    fn next_of_pool(&mut self, pool: u32, now: Moment) -> Option<Picked> {
+    fn next_of_pool(&mut self, gates: &mut Gates, pool: u32, now: Moment) -> Option<Picked> {
         let budget = self.pools[pool as usize].budget;
-        if self.budgets[budget as usize].gate.is_full() {
-            self.park_pool(pool, Parked::ForCapacity, now);
+        if !self.comes_to_budget(gates, pool, now) {
             return None;
         }
         loop {
@@ -332,23 +324,46 @@ impl Lanes {
                 self.pools[pool as usize].place.leave();
                 return None;
             };
-            if !self.is_open(self.lanes[lane as usize].origin, now) {
-                self.park_lane(lane, now);
+            if !self.is_open(gates, self.lanes[lane as usize].origin, now) {
+                self.park_lane(gates, lane, now);
                 continue;
             }
             let Some(queue) = self.lanes[lane as usize].turns.first(|queue| self.queues[queue as usize].place.ticket())
             else {
                 self.lanes[lane as usize].place.leave();
-                self.drop_baton(lane, now);
+                self.drop_baton(gates, lane, now);
                 continue;
             };
             let calls = self.calls(queue);
-            if let Some((_, until)) = self.budgets[budget as usize].gate.closed(now, calls) {
-                self.park_pool(pool, Parked::Until(until), now);
+            let known = &mut gates.budgets[budget as usize];
+            if let Some((_, until)) = known.closed(now, calls) {
+                known.right_of_way.waits(self.run, pool, until);
+                self.park_pool(gates, pool, Parked::Until(until), now);
                 return None;
             }
-            return self.hand_out(queue, calls, now);
+            return self.hand_out(gates, queue, calls, now);
         }
+    }
+
+    /// Whether a pool may look for a task at its budget; if not, it waits.
+    fn comes_to_budget(&mut self, gates: &mut Gates, pool: u32, now: Moment) -> bool {
+        let budget_index = self.pools[pool as usize].budget;
+        let budget = &mut gates.budgets[budget_index as usize];
+        let others_made_way = budget.right_of_way.comes(self.run, pool, now);
+        let parked = if budget.gate.is_full() {
+            budget.right_of_way.waits_for_capacity(self.run, pool);
+            Some(Parked::ForCapacity)
+        } else {
+            budget.right_of_way.makes_way(self.run, pool, now).map(Parked::Until)
+        };
+        if others_made_way {
+            self.budget_changed(gates, budget_index);
+            gates.touch_budget(budget_index, self.run);
+        }
+        if let Some(parked) = parked {
+            self.park_pool(gates, pool, parked, now);
+        }
+        parked.is_none()
     }
 
     /// What the request of a queue's first task costs.
@@ -358,7 +373,7 @@ impl Lanes {
         if is_dataset { self.nodes[queue.node as usize].config.api_calls_per_document.into() } else { 1 }
     }
 
-    fn hand_out(&mut self, queue_index: u32, calls: u64, now: Moment) -> Option<Picked> {
+    fn hand_out(&mut self, gates: &mut Gates, queue_index: u32, calls: u64, now: Moment) -> Option<Picked> {
         let queue = &mut self.queues[queue_index as usize];
         let item = queue.pop()?;
         let (is_empty, lane_index, node) = (queue.is_empty(), queue.lane, queue.node);
@@ -367,16 +382,24 @@ impl Lanes {
         lane.leased += 1;
         lane.since = now;
         let (pool_index, origin) = (lane.pool, lane.origin);
-        let pool = &mut self.pools[pool_index as usize];
-        let budget = pool.budget;
+        let budget = self.pools[pool_index as usize].budget;
 
-        let gate = &mut self.budgets[budget as usize].gate;
-        gate.spend(now, calls);
-        gate.begin();
-        let gate = &mut self.origins[origin as usize].gate;
+        let known = &mut gates.budgets[budget as usize];
+        known.gate.spend(now, calls);
+        known.gate.begin();
+        let of_nodes = known.right_of_way.pools_of(self.run).map(|pool| self.pools[pool as usize].active_nodes).sum();
+        let active_nodes = self.pools[pool_index as usize].active_nodes;
+        let has_more = !is_empty || active_nodes > 1;
+        let is_last = known.gate.is_full();
+        let share = Share { weight: self.weight, active_nodes, of_nodes, has_more, is_last };
+        known.right_of_way.takes(self.run, pool_index, calls, share, now);
+        let gate = &mut gates.origins[origin as usize].gate;
         gate.begin();
         gate.sent(now);
 
+        let lane = &mut self.lanes[lane_index as usize];
+        let queue = &mut self.queues[queue_index as usize];
+        let pool = &mut self.pools[pool_index as usize];
         lane.turns.served(&mut queue.place, node_stride(self.nodes[node as usize].config.priority));
         pool.turns.served(&mut lane.place, STRIDE / u64::from(lane.active_nodes.max(1)));
         let group = &mut self.groups[pool.group as usize];
@@ -384,13 +407,13 @@ impl Lanes {
         if is_empty {
             self.unlist_queue(queue_index);
         }
-        self.drop_baton(lane_index, now);
+        self.drop_baton(gates, lane_index, now);
         Some(Picked { task: item.task, lane: lane_index, origin, budget, calls })
     }
 
     /// Whether the origin lets a request through.
-    pub(super) fn is_open(&self, origin: u32, now: Moment) -> bool {
-        let gate = &self.origins[origin as usize].gate;
+    pub(super) fn is_open(&self, gates: &Gates, origin: u32, now: Moment) -> bool {
+        let gate = &gates.origins[origin as usize].gate;
         gate.backs_off_until(now).is_none() && !gate.is_full(&self.protection)
     }
 
@@ -440,6 +463,7 @@ impl Lanes {
         if pool.parked == Parked::No && !pool.place.is_listed() {
             self.tickets += 1;
             self.groups[pool.group as usize].turns.enter(&mut pool.place, pool_index, self.tickets);
+            self.has_woken = true;
         }
     }
 }

@@ -9,7 +9,7 @@ use slab::Slab;
 use super::lanes::Picked;
 use crate::queue::LeaseRef;
 use crate::queue::gate::Moment;
-use crate::task::{OriginKey, TaskId};
+use crate::task::TaskId;
 
 /// A holder's hold on a task.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Lease {
     /// When its last request was permitted.
     pub(super) sent_at: Moment,
     /// The other origin that its last request went to (a redirect, a token endpoint).
-    pub(super) elsewhere: Option<OriginKey>,
+    pub(super) elsewhere: Option<u32>,
 }
 
 /// All live leases of a run.
@@ -39,9 +39,7 @@ pub(super) struct Leases {
 
 impl Default for Leases {
     fn default() -> Self {
-        let seed = RandomState::new().hash_one(0).to_le_bytes();
-        let count = u32::from_le_bytes([seed[0], seed[1], seed[2], seed[3]]);
-        Self { live: Slab::new(), count, expiries: BinaryHeap::new() }
+        Self { live: Slab::new(), count: random(), expiries: BinaryHeap::new() }
     }
 }
 
@@ -81,6 +79,11 @@ impl Leases {
         keys.into_iter().filter_map(|key| self.live.try_remove(key)).collect()
     }
 
+    /// Ends all leases.
+    pub(super) fn take_all(&mut self) -> Vec<Lease> {
+        self.live.drain().collect()
+    }
+
     /// Lengthens a holder's live lease; returns whether there was one.
     pub(super) fn renew(&mut self, token: u32, lease: LeaseRef, expires: Moment) -> bool {
         let Some(found) = self.get(token, lease) else { return false };
@@ -110,6 +113,12 @@ impl Leases {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Lease> {
         self.live.iter().map(|(_, lease)| lease)
     }
+}
+
+/// A number that is not guessed twice.
+pub(super) fn random() -> u32 {
+    let [first, second, third, fourth, ..] = RandomState::new().hash_one(0).to_le_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
 }
 
 fn is_current(live: &Slab<Lease>, expires: Moment, number: u64) -> bool {

@@ -1,4 +1,4 @@
-//! The state of one run: what is known, handed out, and accounted for.
+//! The state of one run: what is known, handed out, and accounted for; and one call at work on it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use slab::Slab;
+use tokio::sync::watch;
 
+use super::failures::Failures;
+use super::gates::Gates;
 use super::lanes::{Lanes, Picked, index};
-use super::leases::Leases;
+use super::leases::{Leases, random};
 use super::node_queue::Item;
 use crate::queue::gate::Moment;
-use crate::queue::gate::origin::OriginGate;
 use crate::queue::{Claim, Holder, JoinRequest, Leased, Ledger, MAX_CLAIM_TASKS, Pushed, QueueError, RunConfig};
-use crate::task::{NodeName, OriginKey, RunId, Task, TaskId, TaskKind};
+use crate::task::{NodeName, RunId, Task, TaskId, TaskKind};
 
 /// Until when a claim waits if nothing but a call can change anything: far, but no moment to overflow on.
 const UNTIMED: Duration = Duration::from_hours(24);
@@ -30,16 +32,26 @@ pub(super) struct Run {
     pub(super) lanes: Lanes,
     pub(super) tasks: Slab<Entry>,
     pub(super) leases: Leases,
+    pub(super) failures: Failures,
     pub(super) holders: HashMap<u32, Member>,
-    /// Origins that only redirects and token endpoints lead to.
-    pub(super) elsewhere: HashMap<OriginKey, OriginGate>,
     seen: HashSet<TaskId>,
     delayed: BinaryHeap<Reverse<(Moment, u64, u32)>>,
+    /// Starts at random: a holder of a queue that was lost or closed has no place in this one.
     fences: u64,
     seq: u64,
-    pub(super) sequence: u64,
+    sequence: u64,
     /// Somebody was told to wait since the sequence was raised.
     someone_waits: bool,
+    /// Rings with each new sequence.
+    pub(super) bell: watch::Sender<u64>,
+}
+
+/// One call at work on one run: the run, the gates that it shares, and the moment.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) run: &'a mut Run,
+    pub(super) gates: &'a mut Gates,
+    pub(super) now: Moment,
 }
 
 /// A task that is queued, delayed or leased.
@@ -69,29 +81,28 @@ pub(super) struct Member {
 }
 
 impl Run {
-    pub(super) fn open(config: RunConfig, now: Moment) -> Result<Self, QueueError> {
-        super::configure::check(&config)?;
-        let mut run = Self {
+    /// A run that knows no node yet. The key is its own among the runs of the instance.
+    pub(super) fn new(key: u32, config: &RunConfig) -> Self {
+        Self {
             id: config.run.clone(),
             lease: config.lease,
             max_holders: config.max_holders,
             max_charges: config.max_charges,
             frozen: false,
             ledger: Ledger::default(),
-            lanes: Lanes::new(config.origin_protection),
+            lanes: Lanes::new(key, config.weight, config.origin_protection),
             tasks: Slab::new(),
             leases: Leases::default(),
+            failures: Failures::default(),
             holders: HashMap::new(),
-            elsewhere: HashMap::new(),
             seen: HashSet::new(),
             delayed: BinaryHeap::new(),
-            fences: 0,
+            fences: u64::from(random()),
             seq: 0,
             sequence: 0,
             someone_waits: false,
-        };
-        run.apply(config, now);
-        Ok(run)
+            bell: watch::Sender::new(0),
+        }
     }
 
     /// Something may have become claimable, or a moment that was given may have become earlier.
@@ -101,88 +112,24 @@ impl Run {
         }
     }
 
-    pub(super) fn set_frozen(&mut self, frozen: bool) {
-        self.frozen = frozen;
-        self.changed();
-    }
-
-    pub(super) fn push(&mut self, tasks: Vec<Task>, now: Moment) -> Result<Pushed, QueueError> {
-        if self.frozen {
-            return Err(QueueError::Frozen { run: self.id.clone() });
+    /// Tells those who wait, if something changed since they were told last.
+    pub(super) fn ring(&mut self) {
+        if *self.bell.borrow() != self.sequence {
+            self.bell.send_replace(self.sequence);
         }
-        for task in &tasks {
-            self.node(&task.section.node)?;
-        }
-        let pushed = self.add(tasks, now);
-        self.changed();
-        Ok(pushed)
     }
 
     pub(super) fn node(&self, name: &NodeName) -> Result<u32, QueueError> {
         self.lanes.node(name).ok_or_else(|| QueueError::NoSuchNode { run: self.id.clone(), node: name.clone() })
     }
 
-    /// Queues those tasks of known nodes that the run has not seen.
-    pub(super) fn add(&mut self, tasks: Vec<Task>, now: Moment) -> Pushed {
-        let mut pushed = Pushed::default();
-        for task in tasks {
-            let Some(node) = self.lanes.known_node(&task.section.node) else { continue };
-            if !self.seen.insert(task.id) {
-                pushed.duplicates += 1;
-                continue;
-            }
-            pushed.new += 1;
-            self.ledger.discovered += 1;
-            if self.lanes.nodes[node as usize].removed {
-                self.ledger.dropped += 1;
-                continue;
-            }
-            self.ledger.queued += 1;
-            let queue = self.lanes.queue(node, &task.origin, now);
-            let entry = Entry { task, queue, node, seq: 0, attempts: 0, charges: 0, state: State::Queued };
-            let key = index(self.tasks.insert(entry));
-            self.enqueue_last(key, now);
-        }
-        pushed
-    }
-
-    /// Makes a task ready, behind the others of its status.
-    pub(super) fn enqueue_last(&mut self, key: u32, now: Moment) {
-        self.seq += 1;
-        self.tasks[key as usize].seq = self.seq;
-        self.enqueue(key, now);
-    }
-
-    /// Makes a task ready where its number in line puts it.
-    pub(super) fn enqueue(&mut self, key: u32, now: Moment) {
-        let entry = &mut self.tasks[key as usize];
-        entry.state = State::Queued;
-        let item = Item { seq: entry.seq, task: key, is_dataset: entry.task.kind == TaskKind::Dataset };
-        self.lanes.enqueue(now, entry.queue, entry.task.status, item);
-    }
-
-    /// Lets a task wait out a delay.
-    pub(super) fn delay(&mut self, key: u32, until: Moment) {
-        self.seq += 1;
-        self.tasks[key as usize].state = State::Delayed(until);
-        self.delayed.push(Reverse((until, self.seq, key)));
-    }
-
-    /// Does what time does: delays end, leases expire.
-    pub(super) fn advance(&mut self, now: Moment) {
-        while let Some(until) = self.next_delayed().filter(|until| *until <= now) {
-            if let Some(Reverse((_, _, key))) = self.delayed.pop() {
-                debug_assert!(until <= now);
-                self.ledger.delayed -= 1;
-                self.ledger.queued += 1;
-                self.enqueue_last(key, now);
-                self.changed();
-            }
-        }
-        while let Some(lease) = self.leases.expire(now) {
-            self.requeue(&lease, now);
-            self.changed();
-        }
+    /// The group of a current holder.
+    pub(super) fn admit(&self, holder: &Holder) -> Result<u32, QueueError> {
+        self.holders
+            .get(&holder.token)
+            .filter(|member| member.fence == holder.fence)
+            .map(|member| member.group)
+            .ok_or_else(|| QueueError::Fenced { run: self.id.clone(), token: holder.token })
     }
 
     /// When the next delay ends. Passes over those of tasks that were dropped meanwhile.
@@ -195,71 +142,169 @@ impl Run {
             self.delayed.pop();
         }
     }
+}
 
-    pub(super) fn join(&mut self, request: JoinRequest, now: Moment) -> Result<Holder, QueueError> {
-        let is_known = self.holders.contains_key(&request.token);
-        if !is_known && self.holders.len() >= self.max_holders as usize {
-            return Err(QueueError::NoPlaceFree { run: request.run, max: self.max_holders });
+impl Call<'_> {
+    pub(super) fn set_frozen(&mut self, frozen: bool) {
+        self.run.frozen = frozen;
+        if frozen {
+            self.yield_right_of_way();
         }
-        for lease in self.leases.end_all(request.token) {
-            self.requeue(&lease, now);
+        self.run.changed();
+    }
+
+    /// Nobody of this run will come: nobody waits for it at budgets.
+    pub(super) fn yield_right_of_way(&mut self) {
+        for budget in self.run.lanes.budgets() {
+            if self.gates.budgets[budget as usize].right_of_way.yields(self.run.lanes.run) {
+                self.gates.touch_budget(budget, self.run.lanes.run);
+            }
         }
-        self.fences += 1;
-        let group = self.lanes.group(&request.group);
-        self.holders.insert(request.token, Member { fence: self.fences, group });
-        self.changed();
+    }
+
+    pub(super) fn push(&mut self, tasks: Vec<Task>) -> Result<Pushed, QueueError> {
+        if self.run.frozen {
+            return Err(QueueError::Frozen { run: self.run.id.clone() });
+        }
+        for task in &tasks {
+            self.run.node(&task.section.node)?;
+        }
+        let pushed = self.add(tasks);
+        self.run.changed();
+        Ok(pushed)
+    }
+
+    /// Queues those tasks of known nodes that the run has not seen.
+    pub(super) fn add(&mut self, tasks: Vec<Task>) -> Pushed {
+        let mut pushed = Pushed::default();
+        for task in tasks {
+            let Some(node) = self.run.lanes.known_node(&task.section.node) else { continue };
+            if !self.run.seen.insert(task.id) {
+                pushed.duplicates += 1;
+                continue;
+            }
+            pushed.new += 1;
+            self.run.ledger.discovered += 1;
+            if self.run.lanes.nodes[node as usize].removed {
+                self.run.ledger.dropped += 1;
+                continue;
+            }
+            self.run.ledger.queued += 1;
+            let queue = self.run.lanes.queue(self.gates, node, &task.origin, self.now);
+            let entry = Entry { task, queue, node, seq: 0, attempts: 0, charges: 0, state: State::Queued };
+            let key = index(self.run.tasks.insert(entry));
+            self.enqueue_last(key);
+        }
+        pushed
+    }
+
+    /// Makes a task ready, behind the others of its status.
+    pub(super) fn enqueue_last(&mut self, key: u32) {
+        self.run.seq += 1;
+        self.run.tasks[key as usize].seq = self.run.seq;
+        self.enqueue(key);
+    }
+
+    /// Makes a task ready where its number in line puts it.
+    pub(super) fn enqueue(&mut self, key: u32) {
+        let entry = &mut self.run.tasks[key as usize];
+        entry.state = State::Queued;
+        let item = Item { seq: entry.seq, task: key, is_dataset: entry.task.kind == TaskKind::Dataset };
+        self.run.lanes.enqueue(self.now, entry.queue, entry.task.status, item);
+    }
+
+    /// Lets a task wait out a delay.
+    pub(super) fn delay(&mut self, key: u32, until: Moment) {
+        self.run.seq += 1;
+        self.run.tasks[key as usize].state = State::Delayed(until);
+        self.run.delayed.push(Reverse((until, self.run.seq, key)));
+    }
+
+    /// Does what time does: delays end, leases expire.
+    pub(super) fn advance(&mut self) {
+        while let Some(until) = self.run.next_delayed().filter(|until| *until <= self.now) {
+            if let Some(Reverse((_, _, key))) = self.run.delayed.pop() {
+                debug_assert!(until <= self.now);
+                self.run.ledger.delayed -= 1;
+                self.run.ledger.queued += 1;
+                self.enqueue_last(key);
+                self.run.changed();
+            }
+        }
+        self.lapse();
+    }
+
+    /// Ends leases that were not renewed in time.
+    pub(super) fn lapse(&mut self) {
+        while let Some(lease) = self.run.leases.expire(self.now) {
+            self.requeue(&lease);
+            self.run.changed();
+        }
+    }
+
+    /// Gives back what the run holds at the gates: it is closed.
+    pub(super) fn leave_gates(&mut self) {
+        for lease in self.run.leases.take_all() {
+            self.end_lease(&lease);
+        }
+        self.run.lanes.leave(self.gates);
+    }
+
+    pub(super) fn join(&mut self, request: JoinRequest) -> Result<Holder, QueueError> {
+        let is_known = self.run.holders.contains_key(&request.token);
+        if !is_known && self.run.holders.len() >= self.run.max_holders as usize {
+            return Err(QueueError::NoPlaceFree { run: request.run, max: self.run.max_holders });
+        }
+        for lease in self.run.leases.end_all(request.token) {
+            self.requeue(&lease);
+        }
+        self.run.fences += 1;
+        let group = self.run.lanes.group(&request.group);
+        self.run.holders.insert(request.token, Member { fence: self.run.fences, group });
+        self.run.changed();
         let JoinRequest { run, token, uid, group } = request;
-        Ok(Holder { run, token, uid, group, fence: self.fences })
+        Ok(Holder { run, token, uid, group, fence: self.run.fences })
     }
 
-    /// The group of a current holder.
-    pub(super) fn admit(&self, holder: &Holder) -> Result<u32, QueueError> {
-        self.holders
-            .get(&holder.token)
-            .filter(|member| member.fence == holder.fence)
-            .map(|member| member.group)
-            .ok_or_else(|| QueueError::Fenced { run: self.id.clone(), token: holder.token })
-    }
-
-    pub(super) fn claim(&mut self, holder: &Holder, max: usize, now: Moment) -> Result<Claim, QueueError> {
-        let group = self.admit(holder)?;
-        if self.frozen {
+    pub(super) fn claim(&mut self, holder: &Holder, max: usize) -> Result<Claim, QueueError> {
+        let group = self.run.admit(holder)?;
+        if self.run.frozen {
             return Ok(Claim::Frozen);
         }
-        self.lanes.advance(group, now);
+        self.run.lanes.advance(self.gates, group, self.now);
         let mut tasks = Vec::with_capacity(max.min(16));
         while tasks.len() < max.min(MAX_CLAIM_TASKS) {
-            let Some(picked) = self.lanes.next(group, now) else { break };
-            tasks.push(self.grant(holder.token, picked, now));
+            let Some(picked) = self.run.lanes.next(self.gates, group, self.now) else { break };
+            tasks.push(self.grant(holder.token, picked));
         }
         if !tasks.is_empty() {
             return Ok(Claim::Tasks(tasks));
         }
-        if self.ledger.is_drained() {
+        if self.run.ledger.is_drained() {
             return Ok(Claim::Drained);
         }
-        self.someone_waits = true;
-        let until = if max == 0 { now } else { self.next_change(group, now) };
-        Ok(Claim::Wait { until: Timestamp::from(until), sequence: self.sequence })
+        self.run.someone_waits = true;
+        let until = if max == 0 { self.now } else { self.next_change(group) };
+        Ok(Claim::Wait { until: Timestamp::from(until), sequence: self.run.sequence })
     }
 
-    fn grant(&mut self, token: u32, picked: Picked, now: Moment) -> Leased {
-        let entry = &mut self.tasks[picked.task as usize];
+    fn grant(&mut self, token: u32, picked: Picked) -> Leased {
+        let entry = &mut self.run.tasks[picked.task as usize];
         let attempt = entry.attempts;
         entry.attempts = attempt.saturating_add(1);
         entry.state = State::Leased;
-        self.ledger.queued -= 1;
-        self.ledger.leased += 1;
-        let lease = self.leases.grant(token, entry.task.id, picked, now, now.plus(self.lease));
+        self.run.ledger.queued -= 1;
+        self.run.ledger.leased += 1;
+        let lease = self.run.leases.grant(token, entry.task.id, picked, self.now, self.now.plus(self.run.lease));
         Leased { task: entry.task.clone(), lease, attempt }
     }
 
     /// The earliest moment at which time alone can make something claimable.
-    fn next_change(&mut self, group: u32, now: Moment) -> Moment {
-        [self.lanes.next_opening(group), self.next_delayed(), self.leases.next_expiry()]
+    fn next_change(&mut self, group: u32) -> Moment {
+        [self.run.lanes.next_opening(self.gates, group), self.run.next_delayed(), self.run.leases.next_expiry()]
             .into_iter()
             .flatten()
             .min()
-            .unwrap_or_else(|| now.plus(UNTIMED))
+            .unwrap_or_else(|| self.now.plus(UNTIMED))
     }
 }

@@ -2,208 +2,207 @@
 
 use jiff::Timestamp;
 
+use super::failures::CRASHED;
+use super::gates::Touched;
 use super::leases::Lease;
-use super::run::{Run, State};
+use super::run::{Call, State};
 use crate::queue::gate::Moment;
-use crate::queue::gate::origin::OriginGate;
 use crate::queue::{
     Gate, Holder, LeaseRef, PERMIT_RETRY, Permit, Pushback, Pushed, QueueError, ReleaseCause, Released, SettleResult,
     Settled, Settlement,
 };
 use crate::task::OriginKey;
 
-/// Origins that no task has are forgotten above so many, if nothing is known of them that matters.
-const MAX_IDLE_ELSEWHERE: usize = 1024;
-
-impl Run {
+impl Call<'_> {
     pub(super) fn permit(
         &mut self,
         holder: &Holder,
         lease_ref: LeaseRef,
         origin: &OriginKey,
-        now: Moment,
     ) -> Result<Permit, QueueError> {
-        self.admit(holder)?;
-        let Some(lease) = self.leases.get(holder.token, lease_ref) else {
-            return Err(QueueError::LeaseLost { run: self.id.clone(), task: lease_ref.task });
+        self.run.admit(holder)?;
+        let Some(lease) = self.run.leases.get(holder.token, lease_ref) else {
+            return Err(QueueError::LeaseLost { run: self.run.id.clone(), task: lease_ref.task });
         };
-        if self.frozen {
+        if self.run.frozen {
             return Ok(Permit::Frozen);
         }
-        let (picked, previous) = (lease.picked, lease.elsewhere.clone());
-        let is_own = self.lanes.origins[picked.origin as usize].key == *origin;
-        let protection = self.lanes.protection;
-        let gate = self.origin_gate(origin, now);
+        let (picked, previous, now) = (lease.picked, lease.elsewhere, self.now);
+        let protection = self.run.lanes.protection;
+        let asked = self.gates.origin(origin, now);
+        let is_own = picked.origin == asked;
+        let gate = &self.gates.origins[asked as usize].gate;
         if let Some(until) = gate.backs_off_until(now) {
             return Ok(wait(until, Gate::OriginBackOff { origin: origin.clone() }));
         }
-        let counts_already = is_own || previous.as_ref() == Some(origin);
+        let counts_already = is_own || previous == Some(asked);
         if !counts_already && gate.is_full(&protection) {
             return Ok(wait(now.plus(PERMIT_RETRY), Gate::OriginConcurrency { origin: origin.clone() }));
         }
         let calls = if is_own { picked.calls } else { 1 };
-        let budget = &mut self.lanes.budgets[picked.budget as usize];
-        if let Some((unit, until)) = budget.gate.closed(now, calls) {
-            return Ok(wait(until, Gate::Budget { budget: budget.id.clone(), unit }));
+        let budget = &mut self.gates.budgets[picked.budget as usize];
+        if let Err((gate, until)) = budget.permit(now, calls, self.run.lanes.run, lease_ref.lease) {
+            return Ok(wait(until, gate));
         }
-        budget.gate.spend(now, calls);
-        let gate = self.origin_gate(origin, now);
+        let gate = &mut self.gates.origins[asked as usize].gate;
         gate.sent(now);
         if !counts_already {
             gate.begin();
         }
-        if previous.as_ref() != Some(origin) {
-            self.leave_elsewhere(previous, now);
+        if previous != Some(asked) {
+            self.leave_elsewhere(previous);
         }
-        if let Some(lease) = self.leases.get(holder.token, lease_ref) {
+        if let Some(lease) = self.run.leases.get(holder.token, lease_ref) {
             lease.sent_at = now;
-            lease.elsewhere = (!is_own).then(|| origin.clone());
+            lease.elsewhere = (!is_own).then_some(asked);
         }
         Ok(Permit::Granted)
     }
 
-    /// The gate of any origin, also one that no task has.
-    fn origin_gate(&mut self, origin: &OriginKey, now: Moment) -> &mut OriginGate {
-        if let Some(known) = self.lanes.origin(origin) {
-            return &mut self.lanes.origins[known as usize].gate;
-        }
-        if self.elsewhere.len() >= MAX_IDLE_ELSEWHERE && !self.elsewhere.contains_key(origin) {
-            self.elsewhere.retain(|_, gate| !gate.is_idle(now));
-        }
-        self.elsewhere.entry(origin.clone()).or_default()
-    }
-
     /// A request to another origin than the task's ended.
-    fn leave_elsewhere(&mut self, origin: Option<OriginKey>, now: Moment) {
-        let Some(origin) = origin else { return };
-        if let Some(known) = self.lanes.origin(&origin) {
-            self.lanes.origins[known as usize].gate.end();
-            self.lanes.origin_changed(known, now);
-        } else if let Some(gate) = self.elsewhere.get_mut(&origin) {
-            gate.end();
+    fn leave_elsewhere(&mut self, origin: Option<u32>) {
+        if let Some(origin) = origin {
+            self.gates.origins[origin as usize].gate.end();
+            self.origin_changed(origin);
         }
     }
 
-    pub(super) fn settle(
-        &mut self,
-        holder: &Holder,
-        settlements: Vec<Settlement>,
-        now: Moment,
-    ) -> Result<Vec<Settled>, QueueError> {
-        self.admit(holder)?;
+    /// Wakes who waits for an origin: this run's lanes now, other runs' when the call ends.
+    pub(super) fn origin_changed(&mut self, origin: u32) {
+        self.run.lanes.origin_changed(self.gates, origin, self.now);
+        self.gates.touch_origin(origin, self.run.lanes.run);
+    }
+
+    /// Has a budget looked at again that may be open sooner than was said.
+    pub(super) fn budget_changed(&mut self, budget: u32) {
+        self.gates.budgets[budget as usize].right_of_way.opened(self.now);
+        self.run.lanes.budget_changed(self.gates, budget);
+        self.gates.touch_budget(budget, self.run.lanes.run);
+    }
+
+    pub(super) fn settle(&mut self, holder: &Holder, settlements: Vec<Settlement>) -> Result<Vec<Settled>, QueueError> {
+        self.run.admit(holder)?;
         for settlement in &settlements {
             if let SettleResult::Done { feedback } = &settlement.result
-                && self.leases.get(holder.token, settlement.lease).is_some()
+                && self.run.leases.get(holder.token, settlement.lease).is_some()
             {
                 feedback.iter().try_for_each(|task| {
-                    self.lanes
-                        .known_node(&task.section.node)
-                        .map(drop)
-                        .ok_or_else(|| QueueError::NoSuchNode { run: self.id.clone(), node: task.section.node.clone() })
+                    self.run.lanes.known_node(&task.section.node).map(drop).ok_or_else(|| QueueError::NoSuchNode {
+                        run: self.run.id.clone(),
+                        node: task.section.node.clone(),
+                    })
                 })?;
             }
         }
-        let settled =
-            settlements.into_iter().map(|settlement| self.settle_one(holder.token, settlement, now)).collect();
-        self.changed();
+        let settled = settlements.into_iter().map(|settlement| self.settle_one(holder.token, settlement)).collect();
+        self.run.changed();
         Ok(settled)
     }
 
-    fn settle_one(&mut self, token: u32, settlement: Settlement, now: Moment) -> Settled {
-        let Some(lease) = self.leases.end(token, settlement.lease) else { return Settled::Fenced };
-        let budget = &mut self.lanes.budgets[lease.picked.budget as usize].gate;
-        budget.charge(now, settlement.documents, settlement.bytes);
+    fn settle_one(&mut self, token: u32, settlement: Settlement) -> Settled {
+        let Some(lease) = self.run.leases.end(token, settlement.lease) else { return Settled::Fenced };
+        let budget = &mut self.gates.budgets[lease.picked.budget as usize].gate;
+        budget.charge(self.now, settlement.documents, settlement.bytes);
         let mut pushed = Pushed::default();
         match settlement.result {
             SettleResult::Done { feedback } => {
-                self.succeeded(&lease, now);
-                self.end_lease(&lease, now);
+                self.succeeded(&lease);
+                self.end_lease(&lease);
                 self.forget(lease.picked.task);
-                self.ledger.done += 1;
-                pushed = self.add(feedback, now);
+                self.run.ledger.done += 1;
+                pushed = self.add(feedback);
             }
-            SettleResult::Retry { delay, .. } => {
-                self.end_lease(&lease, now);
-                self.put_back(lease.picked.task, Some(now.plus(delay)), now);
+            SettleResult::Retry { delay, why } => {
+                self.run.failures.note(lease.picked.task, self.now, &why);
+                self.end_lease(&lease);
+                self.put_back(lease.picked.task, Some(self.now.plus(delay)));
             }
-            SettleResult::Dead { .. } => {
-                self.end_lease(&lease, now);
-                self.forget(lease.picked.task);
-                self.ledger.dead += 1;
+            SettleResult::Dead { why } => {
+                self.end_lease(&lease);
+                self.bury(lease.picked.task, &why);
             }
             SettleResult::Dropped => {
-                self.end_lease(&lease, now);
+                self.end_lease(&lease);
                 self.forget(lease.picked.task);
-                self.ledger.dropped += 1;
+                self.run.ledger.dropped += 1;
             }
             SettleResult::Released => {
-                let entry = &mut self.tasks[lease.picked.task as usize];
+                let entry = &mut self.run.tasks[lease.picked.task as usize];
                 entry.attempts = entry.attempts.saturating_sub(1);
-                self.requeue(&lease, now);
+                self.requeue(&lease);
             }
         }
         Settled::Accepted(pushed)
     }
 
     /// Frees the lease's places at the gates, and takes it out of the account.
-    fn end_lease(&mut self, lease: &Lease, now: Moment) {
+    pub(super) fn end_lease(&mut self, lease: &Lease) {
         let picked = lease.picked;
-        self.ledger.leased -= 1;
-        self.lanes.lanes[picked.lane as usize].leased -= 1;
-        self.lanes.origins[picked.origin as usize].gate.end();
-        self.lanes.budgets[picked.budget as usize].gate.end();
-        self.lanes.origin_changed(picked.origin, now);
-        self.lanes.budget_freed(picked.budget);
-        self.leave_elsewhere(lease.elsewhere.clone(), now);
+        self.run.ledger.leased -= 1;
+        self.run.lanes.lanes[picked.lane as usize].leased -= 1;
+        self.gates.origins[picked.origin as usize].gate.end();
+        self.origin_changed(picked.origin);
+        self.leave_elsewhere(lease.elsewhere);
+        let budget = &mut self.gates.budgets[picked.budget as usize];
+        budget.gate.end();
+        let has_reserved = budget.reserved.end(self.run.lanes.run, lease.number);
+        if budget.right_of_way.freed(self.now) {
+            self.run.lanes.budget_freed(self.gates, picked.budget);
+            self.gates.touch(Touched::Freed(picked.budget));
+        }
+        if has_reserved {
+            self.budget_changed(picked.budget);
+        }
     }
 
-    fn succeeded(&mut self, lease: &Lease, now: Moment) {
+    fn succeeded(&mut self, lease: &Lease) {
         let picked = lease.picked;
-        self.lanes.origins[picked.origin as usize].gate.success(lease.sent_at);
-        if let Some(elsewhere) = &lease.elsewhere {
-            self.origin_gate(&elsewhere.clone(), now).success(lease.sent_at);
+        for origin in [Some(picked.origin), lease.elsewhere].into_iter().flatten() {
+            self.gates.origins[origin as usize].gate.success(lease.sent_at);
         }
-        if self.lanes.budgets[picked.budget as usize].gate.success(lease.sent_at) {
-            self.lanes.budget_changed(picked.budget);
+        if self.gates.budgets[picked.budget as usize].gate.success(lease.sent_at) {
+            self.budget_changed(picked.budget);
         }
     }
 
     fn forget(&mut self, key: u32) {
-        self.tasks.remove(key as usize);
+        self.run.tasks.remove(key as usize);
+        self.run.failures.forget(key);
+    }
+
+    fn bury(&mut self, key: u32, why: &str) {
+        let entry = self.run.tasks.remove(key as usize);
+        self.run.failures.bury(key, entry, self.now, why);
+        self.run.ledger.dead += 1;
     }
 
     /// Puts a leased task back where it was.
-    pub(super) fn requeue(&mut self, lease: &Lease, now: Moment) {
-        self.end_lease(lease, now);
-        self.put_back(lease.picked.task, None, now);
+    pub(super) fn requeue(&mut self, lease: &Lease) {
+        self.end_lease(lease);
+        self.put_back(lease.picked.task, None);
     }
 
-    fn put_back(&mut self, key: u32, until: Option<Moment>, now: Moment) {
-        let node = self.tasks[key as usize].node;
-        if self.lanes.nodes[node as usize].removed {
+    fn put_back(&mut self, key: u32, until: Option<Moment>) {
+        let node = self.run.tasks[key as usize].node;
+        if self.run.lanes.nodes[node as usize].removed {
             self.forget(key);
-            self.ledger.dropped += 1;
-        } else if let Some(until) = until.filter(|until| *until > now) {
-            self.ledger.delayed += 1;
+            self.run.ledger.dropped += 1;
+        } else if let Some(until) = until.filter(|until| *until > self.now) {
+            self.run.ledger.delayed += 1;
             self.delay(key, until);
         } else if until.is_some() {
-            self.ledger.queued += 1;
-            self.enqueue_last(key, now);
+            self.run.ledger.queued += 1;
+            self.enqueue_last(key);
         } else {
-            self.ledger.queued += 1;
-            self.enqueue(key, now);
+            self.run.ledger.queued += 1;
+            self.enqueue(key);
         }
     }
 
-    pub(super) fn renew(
-        &mut self,
-        holder: &Holder,
-        leases: &[LeaseRef],
-        now: Moment,
-    ) -> Result<Vec<LeaseRef>, QueueError> {
-        self.admit(holder)?;
-        let expires = now.plus(self.lease);
-        Ok(leases.iter().copied().filter(|lease| !self.leases.renew(holder.token, *lease, expires)).collect())
+    pub(super) fn renew(&mut self, holder: &Holder, leases: &[LeaseRef]) -> Result<Vec<LeaseRef>, QueueError> {
+        self.run.admit(holder)?;
+        let expires = self.now.plus(self.run.lease);
+        Ok(leases.iter().copied().filter(|lease| !self.run.leases.renew(holder.token, *lease, expires)).collect())
     }
 
     pub(super) fn pushback(
@@ -211,70 +210,69 @@ impl Run {
         holder: &Holder,
         origin: &OriginKey,
         pushback: Pushback,
-        now: Moment,
     ) -> Result<(), QueueError> {
-        self.admit(holder)?;
-        let asks = |lease: &&Lease| {
-            lease.token == holder.token
-                && lease.elsewhere.as_ref().unwrap_or(&self.lanes.origins[lease.picked.origin as usize].key) == origin
-        };
-        let sent_at = self.leases.iter().filter(asks).map(|lease| lease.sent_at).max();
-        let mut budgets: Vec<u32> = self.leases.iter().filter(asks).map(|lease| lease.picked.budget).collect();
+        self.run.admit(holder)?;
+        let origin = self.gates.origin(origin, self.now);
+        let asks =
+            |lease: &&Lease| lease.token == holder.token && lease.elsewhere.unwrap_or(lease.picked.origin) == origin;
+        let sent_at = self.run.leases.iter().filter(asks).map(|lease| lease.sent_at).max();
+        let mut budgets: Vec<u32> = self.run.leases.iter().filter(asks).map(|lease| lease.picked.budget).collect();
         budgets.sort_unstable();
         budgets.dedup();
-        let protection = self.lanes.protection;
-        if self.origin_gate(origin, now).pushback(now, sent_at, pushback, &protection) {
+        let protection = self.run.lanes.protection;
+        if self.gates.origins[origin as usize].gate.pushback(self.now, sent_at, pushback, &protection) {
             for budget in budgets {
-                self.lanes.budgets[budget as usize].gate.slow_down(now);
+                self.gates.budgets[budget as usize].gate.slow_down(self.now);
             }
         }
-        if let Some(known) = self.lanes.origin(origin) {
-            self.lanes.origin_changed(known, now);
-        }
+        self.origin_changed(origin);
         Ok(())
     }
 
-    pub(super) fn release_holder(&mut self, token: u32, cause: ReleaseCause, now: Moment) -> Released {
+    pub(super) fn release_holder(&mut self, token: u32, cause: ReleaseCause) -> Released {
         let mut released = Released::default();
-        self.holders.remove(&token);
-        for lease in self.leases.end_all(token) {
-            let entry = &mut self.tasks[lease.picked.task as usize];
+        self.run.holders.remove(&token);
+        for lease in self.run.leases.end_all(token) {
+            let entry = &mut self.run.tasks[lease.picked.task as usize];
             if cause == ReleaseCause::Crashed {
                 entry.charges += 1;
             } else {
                 entry.attempts = entry.attempts.saturating_sub(1);
             }
-            if cause == ReleaseCause::Crashed && entry.charges >= self.max_charges {
-                self.end_lease(&lease, now);
-                self.forget(lease.picked.task);
-                self.ledger.dead += 1;
+            if cause == ReleaseCause::Crashed && entry.charges >= self.run.max_charges {
+                self.end_lease(&lease);
+                self.bury(lease.picked.task, CRASHED);
                 released.dead += 1;
             } else {
-                self.requeue(&lease, now);
+                if cause == ReleaseCause::Crashed {
+                    self.run.failures.note(lease.picked.task, self.now, CRASHED);
+                }
+                self.requeue(&lease);
                 released.requeued += 1;
             }
         }
-        self.changed();
+        self.run.changed();
         released
     }
 
     /// Drops what a node has left that nobody works on.
     pub(super) fn drop_node(&mut self, node: u32) {
-        for key in self.lanes.remove(node) {
+        for key in self.run.lanes.remove(node) {
             self.forget(key);
-            self.ledger.queued -= 1;
-            self.ledger.dropped += 1;
+            self.run.ledger.queued -= 1;
+            self.run.ledger.dropped += 1;
         }
         let delayed: Vec<usize> = self
+            .run
             .tasks
             .iter()
             .filter(|(_, entry)| entry.node == node && matches!(entry.state, State::Delayed(_)))
             .map(|(key, _)| key)
             .collect();
         for key in delayed {
-            self.tasks.remove(key);
-            self.ledger.delayed -= 1;
-            self.ledger.dropped += 1;
+            self.forget(super::lanes::index(key));
+            self.run.ledger.delayed -= 1;
+            self.run.ledger.dropped += 1;
         }
     }
 }

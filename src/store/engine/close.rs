@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use super::commit::{bury, superseded};
 use super::feed::Feed;
-use super::rows::{Entry, NodeRow, RunRow, SectionRow, TraversalRow, load, save};
+use super::rows::{Entry, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::under_way;
 use super::{CHUNK, Read, Table, Write, keys, sections};
 use crate::store::judge::{Census, Closing, Verdict, judge, judge_gone, report};
 use crate::store::tally::Tally;
-use crate::store::{CloseTraversal, Mode, NodeOutcome, SectionReport, StoreError, Traversal};
+use crate::store::{CloseTraversal, Mode, SectionReport, StoreError, Traversal};
 use crate::task::{NodeName, RunId, SectionKey};
 
 pub(in crate::store) fn close_traversal(
@@ -49,10 +49,11 @@ pub(super) fn close_row(
         .into_iter()
         .filter_map(|(edge, listed_in)| (listed_in < number).then_some(edge))
         .collect();
+    let mode = row.tally.mode(run.state.mode);
     let verdict = judge(&Closing {
         section: &name,
         number,
-        mode: run.state.mode,
+        mode,
         tally: &row.tally,
         pending: row.pending,
         census: &census,
@@ -61,14 +62,14 @@ pub(super) fn close_row(
         close,
     });
     sweep(tables, run, &section, number, &verdict)?;
-    if verdict.partial.is_none() && verdict.held.is_none() && run.state.mode == Mode::Full {
+    if verdict.partial.is_none() && verdict.held.is_none() && mode == Mode::Full {
         for edge in &lost {
             tables.remove(Table::Edges, edge)?;
         }
     }
     section.records = census.live() - verdict.swept;
-    section.remember(number, run.state.mode, &row.tally, &verdict);
-    let report = report(&name, number, &row.tally, &census, verdict);
+    section.remember(number, mode, &row.tally, &verdict);
+    let report = report(&name, number, run.state.mode, &row.tally, &census, verdict);
     row.report = Some(report.clone());
     // The report says it now.
     row.tally = Tally::default();
@@ -87,12 +88,12 @@ impl SectionRow {
             return;
         }
         self.last_complete = number;
-        self.checkpoint = tally.checkpoint.clone().or_else(|| self.checkpoint.take());
+        self.checkpoint = tally.checkpoint.clone().or_else(|| self.checkpoint.take().filter(|_| tally.not_modified));
         if mode == Mode::Full {
             self.held = verdict.held.map(|records| (number, records));
         }
         // "Not modified" would count what is held as seen: the next traversal must look at the document itself.
-        if tally.settled == 1 && self.held.is_none() {
+        if tally.listing == 1 && self.held.is_none() {
             self.validators = tally.validators.clone().or_else(|| old.filter(|_| tally.not_modified));
         }
     }
@@ -115,7 +116,7 @@ pub(super) fn close_open(tables: &mut impl Write, run: &RunRow, close: &CloseTra
         }
         let verdict = Verdict { partial: close.cut_short.clone(), kept_unseen: section.records, ..Verdict::default() };
         let name = sections::name_of(tables, short)?;
-        let report = report(&name, section.number, &row.tally, &Census::default(), verdict);
+        let report = report(&name, section.number, run.state.mode, &row.tally, &Census::default(), verdict);
         save_report(tables, run, short, &report)?;
     }
     Ok(())
@@ -169,7 +170,7 @@ pub(in crate::store) fn sweep_unlisted(
     close: &CloseTraversal,
 ) -> Result<Vec<SectionReport>, StoreError> {
     let run = under_way(tables, run)?;
-    if run.state.mode == Mode::Incremental || close.cut_short.is_some() {
+    if close.cut_short.is_some() {
         return Ok(Vec::new());
     }
     let listed = sections::reachable(tables, &run.state.catalog, node)?;
@@ -183,47 +184,7 @@ pub(in crate::store) fn sweep_unlisted(
     sweep_gone(tables, &run, gone, close)
 }
 
-pub(in crate::store) fn sweep_removed_node(
-    tables: &mut impl Write,
-    run: &RunId,
-    node: &NodeName,
-    close: &CloseTraversal,
-) -> Result<Vec<SectionReport>, StoreError> {
-    let run = under_way(tables, run)?;
-    let gone = with_records(tables, &run, node)?;
-    let reports = sweep_gone(tables, &run, gone, close)?;
-    if reports.iter().all(|report| report.held.is_none()) {
-        tables.remove(Table::Nodes, &keys::node(&run.state.catalog, node))?;
-    }
-    Ok(reports)
-}
-
-pub(in crate::store) fn record_node(
-    tables: &mut impl Write,
-    run: &RunId,
-    node: &NodeName,
-    outcome: &NodeOutcome,
-) -> Result<(), StoreError> {
-    let run = under_way(tables, run)?;
-    let key = keys::node(&run.state.catalog, node);
-    let row: NodeRow = load(tables, Table::Nodes, &key)?.unwrap_or_default();
-    let before = match row.before {
-        Some(before) if row.run == run.state.number => before,
-        _ => (row.last_succeeded_at, row.failures_in_row),
-    };
-    let (last_succeeded_at, failures_in_row) =
-        if outcome.succeeded { (Some(outcome.at), 0) } else { (before.0, before.1.saturating_add(1)) };
-    let row = NodeRow {
-        last_succeeded_at,
-        last_crawled_at: Some(outcome.at),
-        failures_in_row,
-        run: run.state.number,
-        before: Some(before),
-    };
-    save(tables, Table::Nodes, &key, &row)
-}
-
-fn with_records(
+pub(super) fn with_records(
     tables: &impl Read,
     run: &RunRow,
     node: &NodeName,
@@ -238,7 +199,7 @@ fn with_records(
     Ok(found)
 }
 
-fn sweep_gone(
+pub(super) fn sweep_gone(
     tables: &mut impl Write,
     run: &RunRow,
     gone: Vec<(SectionKey, SectionRow)>,
@@ -246,29 +207,54 @@ fn sweep_gone(
 ) -> Result<Vec<SectionReport>, StoreError> {
     let mut reports = Vec::new();
     for (name, mut row) in gone {
-        let verdict = judge_gone(&name, row.records, row.held, close);
+        let number = match row.held {
+            // The same records wait already: an approval may have been given, under that number.
+            Some((number, records)) if records == row.records => number,
+            // More than what waited under this number: an approval of that must not cover it, in later runs either.
+            Some((number, _)) if number == row.number => {
+                row.number += 1;
+                row.number
+            }
+            _ => row.number,
+        };
+        let verdict = judge_gone(&name, number, row.records, row.held, close);
         sweep(tables, run, &row, row.number, &verdict)?;
         row.records -= verdict.swept;
-        row.held = verdict.held.map(|records| match row.held {
-            Some(held) if held.1 == records => held,
-            // An approval names a number: one that was given for anything else must not cover this.
-            _ => {
-                row.number += 1;
-                (row.number, records)
-            }
-        });
-        let number = row.held.map_or(row.number, |(number, _)| number);
+        row.held = verdict.held.map(|records| (number, records));
         if row.held.is_none() {
             // Should it come back, it must be read anew.
             row.validators = None;
             row.checkpoint = None;
         }
         save(tables, Table::Sections, &keys::section(&run.state.catalog, &name), &row)?;
-        let report = report(&name, number, &Tally::default(), &Census::default(), verdict);
-        save_report(tables, run, row.key, &report)?;
-        reports.push(report);
+        reports.push(report_gone(tables, run, &name, &row, number, verdict)?);
     }
     Ok(reports)
+}
+
+/// Adds what became of a section that is gone to the report of its traversal, if it had one in this run.
+fn report_gone(
+    tables: &mut impl Write,
+    run: &RunRow,
+    name: &SectionKey,
+    row: &SectionRow,
+    number: u64,
+    verdict: Verdict,
+) -> Result<SectionReport, StoreError> {
+    let key = keys::traversal(run.key, row.key);
+    let traversal: Option<TraversalRow> = load(tables, Table::Traversals, &key)?;
+    let report = match traversal.and_then(|traversal| traversal.report) {
+        Some(before) => SectionReport {
+            number: if verdict.held.is_some() { number } else { before.number },
+            deleted: before.deleted + verdict.swept,
+            kept_unseen: verdict.kept_unseen,
+            held: verdict.held,
+            ..before
+        },
+        None => report(name, number, run.state.mode, &Tally::default(), &Census::default(), verdict),
+    };
+    save_report(tables, run, row.key, &report)?;
+    Ok(report)
 }
 
 fn census(tables: &impl Read, row: &SectionRow, number: u64, held_by: Option<u64>) -> Result<Census, StoreError> {

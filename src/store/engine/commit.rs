@@ -4,11 +4,14 @@ use super::close::close_row;
 use super::feed::Feed;
 use super::rows::{Entry, Place, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::{add_tasks, under_way};
+use super::spending::spend;
 use super::{Read, Table, Write, keys, sections};
 use crate::finding::Rejected;
 use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
-use crate::store::{ChangeKind, Committed, Mode, Opened, RecordWrite, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{
+    ChangeKind, Committed, Mode, Opened, RecordWrite, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal,
+};
 use crate::task::{RunId, SectionKey, TaskKind};
 
 pub(in crate::store) fn open_traversal(
@@ -38,8 +41,7 @@ pub(in crate::store) fn open_traversal(
         traversal: Traversal { run: run.state.run, section: section.clone(), number, attempt },
         validators: row.validators,
         checkpoint: row.checkpoint.filter(|_| run.state.mode == Mode::Incremental),
-        seen: tally.seen,
-        bytes: tally.bytes,
+        so_far: SoFar { records: tally.seen, requests: tally.requests, bytes: tally.bytes, total: tally.total },
     })
 }
 
@@ -57,6 +59,7 @@ pub(in crate::store) fn commit(
     if (row.number, row.attempt) != (traversal.number, traversal.attempt) {
         return Err(superseded(traversal));
     }
+    spend(tables, &cost(traversal, &effects))?;
     let task_key = keys::task(run.key, effects.task);
     let close_when_drained = effects.close_when_drained.take();
     if row.report.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {
@@ -64,6 +67,7 @@ pub(in crate::store) fn commit(
     }
 
     let mut page = Page { run: &run, number: row.number, section, feed: Feed::default(), row };
+    let is_listing = effects.reading.is_some() || !effects.records.is_empty() || effects.result != TaskResult::Done;
     let counts = page.write_records(tables, std::mem::take(&mut effects.records))?;
     page.touch_rejected(tables, &effects.rejected)?;
     page.delete(tables, &effects.deleted_ids)?;
@@ -73,7 +77,7 @@ pub(in crate::store) fn commit(
     let Page { feed, mut row, section, .. } = page;
     feed.write(tables, &run)?;
     sections::list(tables, &traversal.section, section.key, row.number, &effects.listed_sections)?;
-    row.tally.absorb(&mut effects);
+    row.tally.absorb(&mut effects, is_listing);
     if tables.remove(Table::Pending, &task_key)? {
         row.pending -= 1;
     }
@@ -97,6 +101,17 @@ pub(in crate::store) fn commit(
         committed.closed = true;
     }
     Ok(committed)
+}
+
+/// What a task has cost its node, whatever becomes of its effects.
+fn cost(traversal: &Traversal, effects: &TaskEffects) -> Spending {
+    Spending {
+        node: traversal.section.node.clone(),
+        at: effects.at,
+        calls: effects.calls,
+        documents: effects.records.len() as u64,
+        bytes: effects.bytes,
+    }
 }
 
 pub(super) fn superseded(traversal: &Traversal) -> StoreError {

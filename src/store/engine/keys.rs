@@ -14,6 +14,7 @@
 //! | nodes | Catalog, 0, node |
 //! | records | section's key, record id |
 //! | changes | Catalog, 0, last sequence of the block |
+//! | spendings | level, second at which the stretch starts, node |
 
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, TaskId};
 
@@ -86,4 +87,19 @@ pub(super) fn change(catalog: &CatalogName, sequence: u64) -> Vec<u8> {
     let mut key = of_catalog(catalog);
     key.extend_from_slice(&sequence.to_be_bytes());
     key
+}
+
+/// The least key of the stretches of a level that start at this second or later.
+pub(super) fn spending_start(level: u8, second: i64) -> Vec<u8> {
+    let second = u64::try_from(second).unwrap_or(0);
+    [&[level], second.to_be_bytes().as_slice()].concat()
+}
+
+pub(super) fn spending(level: u8, second: i64, node: &NodeName) -> Vec<u8> {
+    [&spending_start(level, second), node.as_str().as_bytes()].concat()
+}
+
+/// The node of which a key of the spendings table speaks.
+pub(super) fn parse_spending(key: &[u8]) -> Option<NodeName> {
+    std::str::from_utf8(key.get(9..)?).ok().map(NodeName::from)
 }

@@ -7,10 +7,12 @@ pub(super) mod close;
 pub(super) mod commit;
 mod feed;
 mod keys;
+pub(super) mod nodes;
 pub(super) mod read;
 pub(super) mod rows;
 pub(super) mod runs;
 mod sections;
+pub(super) mod spending;
 
 use std::ops::ControlFlow;
 
@@ -34,11 +36,12 @@ pub(super) enum Table {
     Nodes,
     Records,
     Changes,
+    Spendings,
 }
 
 impl Table {
     /// All of them, in the order of their numbers.
-    pub(super) const ALL: [(Self, &'static str); 13] = [
+    pub(super) const ALL: [(Self, &'static str); 14] = [
         (Self::Meta, "meta"),
         (Self::Catalogs, "catalogs"),
         (Self::Runs, "runs"),
@@ -52,6 +55,7 @@ impl Table {
         (Self::Nodes, "nodes"),
         (Self::Records, "records"),
         (Self::Changes, "changes"),
+        (Self::Spendings, "spendings"),
     ];
 }
 

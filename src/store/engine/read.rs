@@ -36,9 +36,7 @@ pub(in crate::store) fn nodes(
         let name = std::str::from_utf8(&key[prefix.len()..]);
         let row = serde_json::from_slice::<NodeRow>(value);
         let (Ok(name), Ok(row)) = (name, row) else { return Err(tables.damaged("a node can't be read")) };
-        let NodeRow { last_succeeded_at, last_crawled_at, failures_in_row, .. } = row;
-        let state = NodeState { last_succeeded_at, last_crawled_at, failures_in_row, records: 0 };
-        nodes.insert(NodeName::from(name), state);
+        nodes.insert(NodeName::from(name), row.state);
         Ok(ControlFlow::Continue(()))
     })?;
     sections::each_section(tables, &prefix, &mut |section, row| {

@@ -1,12 +1,11 @@
 //! The values of the tables: records in a fixed width, everything else, of which there is little, as JSON.
 
-use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::judge::Marks;
 use super::super::tally::Tally;
-use super::super::{RunState, SectionReport, StoreError};
+use super::super::{NodeState, RunState, SectionReport, StoreError};
 use super::{Read, Table, Write};
 use crate::finding::{Checkpoint, Validators};
 use crate::record::ContentHash;
@@ -151,13 +150,13 @@ impl SectionRow {
 
 /// A node.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct NodeRow {
-    pub(super) last_succeeded_at: Option<Timestamp>,
-    pub(super) last_crawled_at: Option<Timestamp>,
-    pub(super) failures_in_row: u32,
-    /// The run that said so, and what was said before it: a run that is resumed may say it again.
+    /// What is remembered. Its records are counted in its sections.
+    pub(super) state: NodeState,
+    /// The run that said so, and what was remembered before it: a run that is resumed may say it again.
     pub(super) run: u64,
-    pub(super) before: Option<(Option<Timestamp>, u32)>,
+    pub(super) earlier: NodeState,
 }
 
 /// Reads a JSON row.

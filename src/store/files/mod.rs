@@ -25,6 +25,7 @@ use std::fs::File;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tempfile::TempDir;
 
 use self::index::{Index, ReadTables};
@@ -32,10 +33,10 @@ pub use self::open::STATE_DIR;
 use self::segments::Segments;
 use self::writer::{WriteTables, Writer};
 use super::engine::read::{self, Found};
-use super::engine::{close, commit, runs};
+use super::engine::{close, commit, nodes, runs, spending};
 use super::{
     Change, CloseTraversal, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart, RunState,
-    SectionReport, SectionState, Store, StoreError, StoredRecord, TaskEffects, Traversal,
+    SectionReport, SectionState, Spending, Store, StoreError, StoredRecord, TaskEffects, Traversal,
 };
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -158,12 +159,22 @@ impl Store for FileStore {
         close: CloseTraversal,
     ) -> Result<Vec<SectionReport>, StoreError> {
         let (run, node) = (run.clone(), node.clone());
-        self.write(move |tables| close::sweep_removed_node(tables, &run, &node, &close)).await
+        self.write(move |tables| nodes::sweep_removed_node(tables, &run, &node, &close)).await
+    }
+
+    async fn sweep_expired_node(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError> {
+        let (run, node) = (run.clone(), node.clone());
+        self.write(move |tables| nodes::sweep_expired_node(tables, &run, &node, &close)).await
     }
 
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError> {
         let (run, node) = (run.clone(), node.clone());
-        self.write(move |tables| close::record_node(tables, &run, &node, &outcome)).await
+        self.write(move |tables| nodes::record_node(tables, &run, &node, &outcome)).await
     }
 
     async fn cut_short(&self, run: &RunId, close: CloseTraversal) -> Result<(), StoreError> {
@@ -183,6 +194,22 @@ impl Store for FileStore {
             runs::finish_run(tables, &run, &report)
         })
         .await
+    }
+
+    async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError> {
+        self.write(move |tables| spending::begin_spending(tables, now)).await
+    }
+
+    async fn spend(&self, spent: Spending) -> Result<(), StoreError> {
+        self.write(move |tables| spending::spend(tables, &spent)).await
+    }
+
+    async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {
+        self.read(move |tables| spending::spendings(tables, after)).await
+    }
+
+    async fn end_spending(&self) -> Result<(), StoreError> {
+        self.write(|tables| spending::end_spending(tables)).await
     }
 
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError> {

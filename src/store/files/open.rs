@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use redb::{Builder, Database, DatabaseError, ReadableTable};
+use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase, ReadableTable};
 
 use super::super::StoreError;
 use super::super::engine::Table;
@@ -60,18 +60,22 @@ impl FileStore {
     /// Opens the state in `dir/.trawler` to look at it.
     pub fn open_read_only(dir: &Path) -> Result<Self, StoreError> {
         let paths = Paths::of(dir);
-        let mut lock = paths.lock(false)?;
+        let lock = paths.lock(false)?;
         paths.check_schema(false)?;
         let open = || Builder::new().set_cache_size(CACHE_BYTES).open_read_only(&paths.index);
-        let database = match open() {
-            // The last process was killed: let a writer put it in order first.
-            Err(DatabaseError::RepairAborted) => {
-                drop(lock);
-                drop(Self::open(dir)?);
-                lock = paths.lock(false)?;
-                open()
+        let put_in_order = |lock| {
+            drop(lock);
+            drop(Self::open(dir)?);
+            Ok((paths.lock(false)?, open()))
+        };
+        let (lock, database) = match open() {
+            // The last process was killed, or knew fewer tables: let a writer put it in order first.
+            Err(DatabaseError::RepairAborted) => put_in_order(lock)?,
+            Ok(database) if !has_all_tables(&database) => {
+                drop(database);
+                put_in_order(lock)?
             }
-            other => other,
+            other => (lock, other),
         };
         let database = database.map_err(|error| errors::index("read", &paths.index, error))?;
         let shared = Shared {
@@ -228,6 +232,12 @@ fn begin_session(database: &Database) -> Result<(u64, BTreeMap<u32, Extent>), re
     }
     transaction.commit()?;
     Ok((session, extents))
+}
+
+fn has_all_tables(database: &ReadOnlyDatabase) -> bool {
+    database.begin_read().is_ok_and(|transaction| {
+        Table::ALL.into_iter().all(|(_, name)| transaction.open_table(Definition::new(name)).is_ok())
+    })
 }
 
 /// Removes what was written for transactions that never were, and looks whether everything else is there.

@@ -28,6 +28,9 @@ contract!(
     rejected_records_count_towards_the_total,
     an_unreadable_entry_may_be_any_record_so_none_is_deleted,
     a_sweep_of_thousands_names_each_in_the_feed,
+    an_expired_node_loses_its_records_and_is_remembered,
+    an_expired_node_over_the_guard_waits_under_one_number_until_it_is_approved,
+    a_node_that_comes_back_after_it_was_held_as_expired_keeps_its_records,
 );
 
 async fn a_traversal_with_a_failed_task_sweeps_nothing(subject: Subject) {
@@ -272,4 +275,55 @@ async fn a_sweep_of_thousands_names_each_in_the_feed(subject: Subject) {
     assert_eq!((report.unchanged, report.deleted), (10, 2490));
     let expected: Vec<_> = ids[10..].iter().map(|id| format!("Deleted {id}")).collect();
     assert_eq!(subject.feed(2500).await, expected);
+}
+
+/// A run in which nothing of acme could be read for longer than its records are kept.
+async fn expire(subject: &Subject, close: CloseTraversal) -> Vec<SectionReport> {
+    let run = subject.begin().await;
+    subject.traverse(&run, &root("acme"), failed(1, "no answer")).await;
+    subject.store().record_node(&run, &"acme".into(), outcome(NodeReading::Nothing, 9)).await.unwrap();
+    subject.store().sweep_expired_node(&run, &"acme".into(), close).await.unwrap();
+    let reports = subject.store().reports(&run).await.unwrap();
+    subject.finish(&run).await;
+    reports
+}
+
+/// What the traversal of a node that does not answer comes to.
+fn unanswered(number: u64) -> SectionReport {
+    SectionReport {
+        partial: Some("a request failed: no answer".to_owned()),
+        failures: vec!["no answer".to_owned()],
+        failed_tasks: 1,
+        ..report(&root("acme"), number)
+    }
+}
+
+async fn an_expired_node_loses_its_records_and_is_remembered(subject: Subject) {
+    subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
+    subject.crawl(&root("beta"), page(1, &["b"])).await;
+    assert_eq!(expire(&subject, closing()).await, [SectionReport { deleted: 2, ..unanswered(2) }]);
+    assert_eq!(subject.list().await, ["beta/b=b@1"]);
+    assert_eq!(subject.feed(3).await, ["Deleted a", "Deleted b"]);
+    let nodes = subject.store().nodes(&subject.catalog).await.unwrap();
+    assert_eq!((nodes[&"acme".into()].failures_in_row, nodes[&"acme".into()].records), (1, 0));
+    // Should it come back, its records are new.
+    let expected = SectionReport { added: 1, ..report(&root("acme"), 3) };
+    assert_eq!(subject.crawl(&root("acme"), page(1, &["a"])).await, expected);
+}
+
+async fn an_expired_node_over_the_guard_waits_under_one_number_until_it_is_approved(subject: Subject) {
+    subject.crawl(&root("acme"), page_of(0..10)).await;
+    let held = |failures| SectionReport { held: Some(10), kept_unseen: 10, number: 2, ..failures };
+    assert_eq!(expire(&subject, closing()).await, [held(unanswered(2))]);
+    assert_eq!(expire(&subject, closing()).await, [held(unanswered(3))]);
+    assert_eq!(expire(&subject, approving(&root("acme"), 2)).await, [SectionReport { deleted: 10, ..unanswered(4) }]);
+    assert_eq!(subject.list().await, [""; 0]);
+}
+
+async fn a_node_that_comes_back_after_it_was_held_as_expired_keeps_its_records(subject: Subject) {
+    subject.crawl(&root("acme"), page_of(0..10)).await;
+    expire(&subject, closing()).await;
+    let back = SectionReport { unchanged: 10, ..report(&root("acme"), 3) };
+    assert_eq!(subject.crawl_closing(&root("acme"), page_of(0..10), approving(&root("acme"), 2)).await, back);
+    assert_eq!(subject.section(&root("acme")).await.held, None);
 }

@@ -107,6 +107,20 @@ fn a_directory_that_cannot_be_made_is_named_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_state_of_a_version_that_knew_fewer_tables_is_read() {
+    let subject = Subject::files();
+    subject.crawl(&root("acme"), page(1, &["a"])).await;
+    let copy = crash(subject.dir());
+    let index = redb::Database::open(state(copy.path()).join("index.redb")).unwrap();
+    let transaction = index.begin_write().unwrap();
+    assert!(transaction.delete_table(redb::TableDefinition::<&[u8], &[u8]>::new("spendings")).unwrap());
+    transaction.commit().unwrap();
+    drop(index);
+    let store = FileStore::open_read_only(copy.path()).unwrap();
+    assert_eq!((list(&store).await, store.spendings(at(0)).await.unwrap()), (vec!["a@1".to_owned()], vec![]));
+}
+
+#[tokio::test]
 async fn a_state_opened_read_only_is_read_and_not_written() {
     let subject = Subject::files();
     subject.crawl(&root("acme"), page(1, &["a"])).await;

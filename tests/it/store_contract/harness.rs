@@ -214,6 +214,11 @@ pub(super) fn approving(section: &SectionKey, number: u64) -> CloseTraversal {
     CloseTraversal { approved: vec![(section.clone(), number)], ..closing() }
 }
 
+/// A node, described as always, was read so far.
+pub(super) fn outcome(reading: NodeReading, second: i64) -> NodeOutcome {
+    NodeOutcome { reading, spec_hash: ContentHash::of(b"spec"), at: at(second) }
+}
+
 /// A report with nothing in it.
 pub(super) fn report(section: &SectionKey, number: u64) -> SectionReport {
     SectionReport {
@@ -231,6 +236,7 @@ pub(super) fn report(section: &SectionKey, number: u64) -> SectionReport {
         requests: 0,
         bytes: 0,
         protocol: "DCAT".to_owned(),
+        read_as: ReadAs::default(),
         forgiven: BTreeMap::new(),
         rejected: Vec::new(),
         rejected_count: 0,

@@ -122,7 +122,7 @@ impl Actor {
                 format!("{:?}", self.subject.store().sweep_removed_node(&self.run, &"beta".into(), closing()).await)
             }
             Step::Node(succeeded) => {
-                let outcome = NodeOutcome { succeeded: *succeeded, at: at(7) };
+                let outcome = outcome(if *succeeded { NodeReading::Complete } else { NodeReading::Nothing }, 7);
                 format!("{:?}", self.subject.store().record_node(&self.run, &"acme".into(), outcome).await)
             }
             Step::Finish => format!("{:?}", self.subject.store().finish_run(&self.run, "{}").await),
@@ -193,7 +193,7 @@ fn effects(task: u8, records: &[(u8, u8)], twist: &Twist) -> TaskEffects {
             effects.feedback.push(super::harness::task(&sections()[*section], &cursor.to_string()));
         }
         Twist::Validators => {
-            effects.validators = Some(Validators { etag: Some(format!("{task}")), last_modified: None });
+            effects.validators = Some(Validators { etag: Some(format!("{task}")), ..Validators::default() });
         }
     }
     effects

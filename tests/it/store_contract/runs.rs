@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trawler::finding::{Checkpoint, Limited, Validators};
+use trawler::record::ContentHash;
 use trawler::store::*;
 use trawler::task::TaskId;
 
@@ -22,6 +23,7 @@ contract!(
     a_page_link_that_leads_back_makes_the_traversal_partial,
     a_page_link_that_leads_back_is_excused_when_the_total_was_given,
     a_resumed_run_keeps_the_number_and_raises_the_attempt,
+    a_resumed_traversal_says_what_it_has_come_to,
     two_workers_of_one_process_share_an_attempt,
     an_attempt_that_was_taken_over_is_superseded,
     a_traversal_of_an_earlier_run_is_refused,
@@ -32,6 +34,7 @@ contract!(
     finishing_a_run_closes_what_is_open_as_partial,
     reports_are_those_of_the_run_in_order_of_their_sections,
     a_node_remembers_its_successes_and_failures,
+    failures_of_a_node_that_was_described_differently_do_not_count,
     a_node_that_is_recorded_again_in_a_run_counts_once,
     validators_take_effect_when_one_task_was_the_whole_traversal,
     validators_of_an_unchanged_document_are_kept,
@@ -212,6 +215,22 @@ async fn a_resumed_run_keeps_the_number_and_raises_the_attempt(mut subject: Subj
     assert_eq!(subject.close(&second).await, SectionReport { added: 2, deleted: 1, ..report(&acme, 2) });
 }
 
+async fn a_resumed_traversal_says_what_it_has_come_to(mut subject: Subject) {
+    let acme = root("acme");
+    let run = subject.begin().await;
+    let so_far = |opened| match opened {
+        Opened::Open { so_far, .. } => so_far,
+        other => panic!("not open: {other:?}"),
+    };
+    let opened = subject.store().open_traversal(&run, &acme).await.unwrap();
+    assert_eq!(so_far(opened), SoFar::default());
+    let first = subject.open(&run, &acme).await;
+    subject.commit(&first, TaskEffects { requests: 2, bytes: 70, total: Some(9), ..page(1, &["a", "b"]) }).await;
+    subject.next_process();
+    let opened = subject.store().open_traversal(&run, &acme).await.unwrap();
+    assert_eq!(so_far(opened), SoFar { records: 2, requests: 2, bytes: 70, total: Some(9) });
+}
+
 async fn two_workers_of_one_process_share_an_attempt(subject: Subject) {
     let run = subject.begin().await;
     let first = subject.open(&run, &root("acme")).await;
@@ -318,39 +337,84 @@ async fn reports_are_those_of_the_run_in_order_of_their_sections(subject: Subjec
     assert_eq!(expected.len(), 4);
 }
 
-async fn a_node_remembers_its_successes_and_failures(subject: Subject) {
-    subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
+/// Runs over one node, each with how it was read, when, and the spec it was crawled with; what is remembered after each.
+async fn remembered_after(subject: &Subject, runs: &[(NodeReading, i64, &str)]) -> Vec<NodeState> {
     let mut states = Vec::new();
-    for (second, succeeded) in [(10, true), (20, false), (30, false), (40, true)] {
+    for (reading, second, spec) in runs {
         let run = subject.begin().await;
-        let outcome = NodeOutcome { succeeded, at: at(second) };
+        let outcome = NodeOutcome { spec_hash: ContentHash::of(spec.as_bytes()), ..outcome(*reading, *second) };
         subject.store().record_node(&run, &"acme".into(), outcome).await.unwrap();
         subject.finish(&run).await;
         let nodes = subject.store().nodes(&subject.catalog).await.unwrap();
         assert_eq!(nodes.len(), 1);
         states.extend(nodes.into_values());
     }
-    let state = |succeeded: i64, crawled: i64, failures_in_row| NodeState {
-        last_succeeded_at: Some(at(succeeded)),
-        last_crawled_at: Some(at(crawled)),
-        failures_in_row,
-        records: 2,
-    };
-    assert_eq!(states, [state(10, 10, 0), state(10, 20, 1), state(10, 30, 2), state(40, 40, 0)]);
+    states
 }
 
-async fn a_node_that_is_recorded_again_in_a_run_counts_once(subject: Subject) {
-    let run = subject.begin().await;
-    for (second, succeeded) in [(1, false), (2, true), (3, false)] {
-        let outcome = NodeOutcome { succeeded, at: at(second) };
-        subject.store().record_node(&run, &"acme".into(), outcome).await.unwrap();
+/// What is remembered of a node whose last run is over.
+fn state(succeeded: i64, read: i64, crawled: i64, failing: Option<(u32, i64)>, spec: &str) -> NodeState {
+    NodeState {
+        last_succeeded_at: Some(at(succeeded)),
+        last_read_at: Some(at(read)),
+        last_crawled_at: Some(at(crawled)),
+        failures_in_row: failing.map_or(0, |(count, _)| count),
+        failing_since: failing.map(|(_, since)| at(since)),
+        spec_hash: Some(ContentHash::of(spec.as_bytes())),
+        records: 2,
     }
-    let state = NodeState { last_crawled_at: Some(at(3)), failures_in_row: 1, ..NodeState::default() };
+}
+
+async fn a_node_remembers_its_successes_and_failures(subject: Subject) {
+    use NodeReading::{Complete, Nothing, Partial};
+    subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
+    let runs = [Complete, Nothing, Nothing, Partial, Nothing, Complete];
+    let runs: Vec<_> =
+        runs.into_iter().zip((10..).step_by(10)).map(|(reading, second)| (reading, second, "")).collect();
+    let expected = [
+        state(10, 10, 10, None, ""),
+        state(10, 10, 20, Some((1, 20)), ""),
+        state(10, 10, 30, Some((2, 20)), ""),
+        state(10, 40, 40, None, ""),
+        state(10, 40, 50, Some((1, 50)), ""),
+        state(60, 60, 60, None, ""),
+    ];
+    assert_eq!(remembered_after(&subject, &runs).await, expected);
+}
+
+async fn failures_of_a_node_that_was_described_differently_do_not_count(subject: Subject) {
+    use NodeReading::{Complete, Nothing};
+    subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
+    let runs =
+        [(Complete, 1, "old"), (Nothing, 2, "old"), (Nothing, 3, "old"), (Nothing, 4, "new"), (Nothing, 5, "new")];
+    let expected = [
+        state(1, 1, 1, None, "old"),
+        state(1, 1, 2, Some((1, 2)), "old"),
+        state(1, 1, 3, Some((2, 2)), "old"),
+        state(1, 1, 4, Some((1, 4)), "new"),
+        state(1, 1, 5, Some((2, 4)), "new"),
+    ];
+    assert_eq!(remembered_after(&subject, &runs).await, expected);
+}
+
+async fn a_node_that_is_recorded_again_in_a_run_counts_once(mut subject: Subject) {
+    let run = subject.begin().await;
+    for (second, reading) in [(1, NodeReading::Nothing), (2, NodeReading::Complete), (3, NodeReading::Nothing)] {
+        subject.store().record_node(&run, &"acme".into(), outcome(reading, second)).await.unwrap();
+        subject.next_process();
+    }
+    let state = NodeState {
+        last_crawled_at: Some(at(3)),
+        failures_in_row: 1,
+        failing_since: Some(at(3)),
+        spec_hash: Some(ContentHash::of(b"spec")),
+        ..NodeState::default()
+    };
     assert_eq!(subject.store().nodes(&subject.catalog).await.unwrap(), BTreeMap::from([("acme".into(), state)]));
 }
 
 fn etag(text: &str) -> Validators {
-    Validators { etag: Some(text.to_owned()), last_modified: None }
+    Validators { etag: Some(text.to_owned()), ..Validators::default() }
 }
 
 /// What the next run would ask with.

@@ -6,8 +6,8 @@ use trawler::queue::{BudgetId, Gate, MAX_CLAIM_TASKS, NodeConfig, Permit, RunCon
 use trawler::task::ItemStatus;
 
 use super::scene::{
-    MakeQueue, Scene, budget, config, dataset, done, even, limit, limited, names, node, origin_of, page_at, pages,
-    retry_after_ms,
+    MakeQueue, Scene, budget, config, dataset, done, even, limit, limited, names, node, open_at, origin_of, page_at,
+    pages, retry_after_ms,
 };
 
 pub(super) async fn no_window_holds_more_calls_than_allowed(make: MakeQueue) {
@@ -308,6 +308,26 @@ pub(super) async fn a_request_to_another_origin_is_bound_by_that_origins_protect
     assert_eq!(scene.permit(&holder, &leased[0], &login).await, wait);
 }
 
+/// Redirects may lead to an origin before any task asks it.
+pub(super) async fn what_permits_did_at_an_origin_is_known_when_it_gets_tasks(make: MakeQueue) {
+    let mut config = config(&["a", "b"]);
+    config.origin_protection.max_concurrent = 2;
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 2)).await;
+    let leased = scene.claim(&holder, 2).await;
+    for leased in &leased {
+        assert_eq!(scene.permit(&holder, leased, &origin_of("b")).await, Permit::Granted);
+    }
+    scene.push(pages("b", 3)).await;
+    assert_eq!(scene.claim(&holder, 10).await.len(), 0, "as many are under way there as may be");
+    scene.pushback(&holder, &origin_of("b"), Some(5_000)).await;
+    scene.done(&holder, &leased).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(5_000));
+    scene.pass_ms(5_000);
+    assert_eq!(scene.claim(&holder, 10).await.len(), 2);
+}
+
 pub(super) async fn one_claim_gives_no_more_than_a_thousand_tasks(make: MakeQueue) {
     let scene = Scene::open(make, RunConfig { ..config(&["a", "b"]) }).await;
     let holder = scene.join(0).await;
@@ -315,4 +335,95 @@ pub(super) async fn one_claim_gives_no_more_than_a_thousand_tasks(make: MakeQueu
     scene.push(pages("b", 999)).await;
     assert_eq!(scene.claim(&holder, usize::MAX).await.len(), MAX_CLAIM_TASKS);
     assert_eq!(scene.claim(&holder, 0).await.len(), 0);
+}
+
+pub(super) async fn a_budget_is_closed_outside_of_its_hours(make: MakeQueue) {
+    let config = RunConfig { budgets: vec![open_at("open", &[(10, 20), (100, 110)])], ..config(&["a"]) };
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 10)).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(10_000));
+    let waiting = scene.queue.lanes(&scene.run, 1).await.unwrap().remove(0).waiting.unwrap();
+    let gate = Gate::Hours { budget: BudgetId("open".into()) };
+    assert_eq!((waiting.gate, waiting.until), (gate.clone(), scene.after_ms(10_000)));
+    scene.pass_ms(10_000);
+    let leased = scene.claim_one(&holder).await;
+    scene.pass_ms(10_000);
+    assert_eq!(scene.until(&holder).await, scene.after_ms(50_000), "the lease lapses before it opens again");
+    let wait = Permit::Wait { until: scene.after_ms(80_000), gate };
+    assert_eq!(scene.permit(&holder, &leased, &origin_of("a")).await, wait);
+    scene.done(&holder, &[leased]).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(80_000));
+    scene.pass_ms(80_000);
+    assert_eq!(scene.claim(&holder, 2).await.len(), 2);
+}
+
+pub(super) async fn after_its_last_hours_a_budget_stays_closed_until_it_is_configured(make: MakeQueue) {
+    let config = RunConfig { budgets: vec![open_at("open", &[(-20, -10)])], ..config(&["a"]) };
+    let scene = Scene::open(make, config.clone()).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 1)).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(86_400_000));
+    let again = RunConfig { budgets: vec![open_at("open", &[(-20, -10), (0, 10)])], ..config };
+    scene.queue.configure(again).await.unwrap();
+    scene.claim_one(&holder).await;
+}
+
+pub(super) async fn a_permit_that_waits_is_not_overtaken_by_claims(make: MakeQueue) {
+    for limits in [limit(Unit::ApiCalls, 2, 1_000), even(2, 1_000)] {
+        let scene = Scene::open(make, limited(&["a"], &[limits])).await;
+        let (busy, eager) = (scene.join(0).await, scene.join(1).await);
+        scene.push(pages("a", 100)).await;
+        let leased = scene.claim_one(&busy).await;
+        while !scene.claim(&eager, 1).await.is_empty() {}
+        let Permit::Wait { until, .. } = scene.permit(&busy, &leased, &origin_of("a")).await else {
+            panic!("the budget is spent")
+        };
+        scene.pass_until(until);
+        let mut got = 0;
+        while !scene.claim(&eager, 1).await.is_empty() {
+            got += 1;
+        }
+        assert_eq!(scene.permit(&busy, &leased, &origin_of("a")).await, Permit::Granted, "behind {got} claims");
+    }
+}
+
+/// Two calls at once never fit if whoever needs one call takes every call that becomes free.
+pub(super) async fn a_dear_permit_that_waits_is_not_overtaken_for_ever_by_cheap_claims(make: MakeQueue) {
+    let mut config = limited(&["a", "b"], &[limit(Unit::ApiCalls, 2, 1_000)]);
+    config.nodes[1].api_calls_per_document = 2;
+    let scene = Scene::open(make, config).await;
+    let (busy, eager) = (scene.join(0).await, scene.join(1).await);
+    scene.push([dataset("b", 0, ItemStatus::NewItem)]).await;
+    let leased = scene.claim_one(&busy).await;
+    scene.push(pages("a", 100)).await;
+    let mut granted_after = None;
+    for step in 0..40 {
+        scene.pass_ms(250);
+        scene.claim(&eager, 1).await;
+        if scene.permit(&busy, &leased, &origin_of("b")).await == Permit::Granted {
+            granted_after = Some(step);
+            break;
+        }
+    }
+    assert!(granted_after.is_some_and(|step| step < 10), "{granted_after:?}");
+}
+
+pub(super) async fn what_is_kept_for_a_permit_is_free_when_its_lease_ends_or_it_does_not_come(make: MakeQueue) {
+    for ends in [true, false] {
+        let scene = Scene::open(make, limited(&["a"], &[limit(Unit::ApiCalls, 1, 10_000)])).await;
+        let (busy, eager) = (scene.join(0).await, scene.join(1).await);
+        scene.push(pages("a", 10)).await;
+        let leased = scene.claim_one(&busy).await;
+        let wait = scene.permit(&busy, &leased, &origin_of("a")).await;
+        assert!(matches!(wait, Permit::Wait { .. }));
+        scene.pass_ms(10_000);
+        assert_eq!(scene.until(&eager).await, scene.after_ms(1_000), "one call, which is kept");
+        if ends {
+            scene.done(&busy, &[leased]).await;
+        } else {
+            scene.pass_ms(1_000);
+        }
+        scene.claim_one(&eager).await;
+    }
 }

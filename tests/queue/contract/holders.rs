@@ -1,7 +1,10 @@
 //! Holders and leases: joined, fenced, released, expired.
 
+use std::time::Duration;
+
 use trawler::queue::{
-    Claim, LeaseRef, Ledger, Permit, Pushback, PushbackKind, QueueError, ReleaseCause, Released, SettleResult, Settled,
+    Claim, DeadTask, LeaseRef, Ledger, MAX_DEAD_KEPT, Permit, Pushback, PushbackKind, QueueError, ReleaseCause,
+    Released, SettleResult, Settled, TaskFailure,
 };
 
 use super::scene::{MakeQueue, Scene, config, done, names, origin_of, page, pages, retry_after_ms, settlement};
@@ -61,6 +64,49 @@ pub(super) async fn a_task_that_crashed_as_often_as_allowed_is_dead(make: MakeQu
         assert_eq!(released.dead, u64::from(crash == 3));
     }
     assert_eq!(scene.ledger().await, Ledger { discovered: 1, dead: 1, ..Ledger::default() });
+}
+
+pub(super) async fn the_dead_are_kept_with_their_latest_failures(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    scene.push([page("a", 0)]).await;
+    let holder = scene.join(0).await;
+    for _ in 0..5 {
+        let leased = scene.claim_one(&holder).await;
+        scene.settle(&holder, &leased, retry_after_ms(100)).await;
+        scene.pass_ms(100);
+    }
+    scene.claim_one(&holder).await;
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+    scene.pass_ms(100);
+    let holder = scene.join(0).await;
+    let leased = scene.claim_one(&holder).await;
+    scene.settle(&holder, &leased, SettleResult::Dead { why: "é".repeat(1_000) }).await;
+
+    let dead = scene.queue.dead(&scene.run, 10).await.unwrap();
+    let failure = |ms: u64, why: &str| TaskFailure { at: scene.now() - Duration::from_millis(ms), why: why.into() };
+    let server = "the server answered 500";
+    let history = vec![
+        failure(400, server),
+        failure(300, server),
+        failure(200, server),
+        failure(100, "the crawler crashed while it worked on this task"),
+        failure(0, &"é".repeat(256)),
+    ];
+    assert_eq!(dead, [DeadTask { task: leased.task, attempts: 7, charges: 1, history }]);
+    assert_eq!(scene.queue.dead(&scene.run, 0).await, Ok(Vec::new()));
+}
+
+pub(super) async fn a_thousand_dead_are_kept_and_all_are_counted(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 1_001)).await;
+    for _ in 0..1_001 {
+        let leased = scene.claim_one(&holder).await;
+        scene.settle(&holder, &leased, SettleResult::Dead { why: "410 Gone".into() }).await;
+    }
+    let dead = scene.queue.dead(&scene.run, usize::MAX).await.unwrap();
+    assert_eq!((dead.len(), scene.ledger().await.dead), (MAX_DEAD_KEPT, 1_001));
+    assert_eq!(dead[999].task.cursor.as_ref(), "page=999", "the first to die are kept");
 }
 
 pub(super) async fn disruptions_charge_nothing(make: MakeQueue) {

@@ -8,8 +8,8 @@ use trawler::queue::{
 use trawler::task::{NodeName, RunId};
 
 use super::scene::{
-    MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, origin_of, page, page_at, pages,
-    retry_after_ms, rows,
+    MakeQueue, Scene, budget, config, done, done_with, limit, limited, node, open_at, origin_of, page, page_at, pages,
+    retry_after_ms, rows, settlement,
 };
 use trawler::queue::Unit;
 
@@ -44,6 +44,24 @@ pub(super) async fn closing_a_run_twice_is_fine_and_it_can_be_opened_anew(make: 
     assert_eq!(scene.ledger().await, Ledger::default());
 }
 
+/// Its queue was lost, say, and made anew from the store: whoever worked for the old one must join again.
+pub(super) async fn a_holder_of_a_closed_run_has_no_place_in_one_of_the_same_name(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    scene.push(pages("a", 2)).await;
+    let of_the_old = scene.join(0).await;
+    let leased = scene.claim_one(&of_the_old).await;
+    scene.queue.close(&scene.run).await.unwrap();
+    scene.queue.open(config(&["a"])).await.unwrap();
+    scene.push(pages("a", 2)).await;
+    let holder = scene.join(0).await;
+    let again = scene.claim_one(&holder).await;
+    assert_ne!((of_the_old.fence, leased.lease), (holder.fence, again.lease));
+    let fenced = QueueError::Fenced { run: scene.run.clone(), token: 0 };
+    assert_eq!(scene.queue.claim(&of_the_old, 1).await, Err(fenced.clone()));
+    let settlement = settlement(leased.lease, done());
+    assert_eq!(scene.queue.settle(&of_the_old, vec![settlement]).await, Err(fenced));
+}
+
 pub(super) async fn runs_do_not_see_each_other(make: MakeQueue) {
     let scene = Scene::open(make, config(&["a"])).await;
     let other = RunId::from("run-2");
@@ -61,6 +79,10 @@ pub(super) async fn a_configuration_that_contradicts_itself_is_refused(make: Mak
         RunConfig { max_holders: 0, ..good() },
         RunConfig { max_charges: 0, ..good() },
         RunConfig { lease: Duration::ZERO, ..good() },
+        RunConfig { weight: 0, ..good() },
+        RunConfig { budgets: vec![open_at("open", &[(0, 10), (5, 20)])], ..good() },
+        RunConfig { budgets: vec![open_at("open", &[(20, 30), (0, 10)])], ..good() },
+        RunConfig { budgets: vec![open_at("open", &[(10, 10)])], ..good() },
         RunConfig { origin_protection: bad_protection, ..good() },
         RunConfig { nodes: vec![node("a", "missing")], ..good() },
         RunConfig { budgets: vec![budget("open", &[]), budget("open", &[])], ..good() },
@@ -190,6 +212,26 @@ pub(super) async fn lanes_name_what_they_hold_and_the_gate_they_wait_for(make: M
     let gate = trawler::queue::Gate::Budget { budget: BudgetId("open".into()), unit: Unit::ApiCalls };
     assert_eq!((waiting.gate, waiting.until), (gate, scene.after_ms(5_000)));
     assert_eq!(scene.queue.lanes(&scene.run, 0).await, Ok(Vec::new()));
+}
+
+pub(super) async fn lanes_say_how_fast_their_budget_is_at_present(make: MakeQueue) {
+    let limits = [limit(Unit::ApiCalls, 10, 1_000), limit(Unit::ApiCalls, 120, 60_000), limit(Unit::Bytes, 1, 1_000)];
+    let mut config = limited(&["a"], &limits);
+    config.nodes.push(node("b", "free"));
+    config.budgets[0].adaptive_floor_percent = Some(5);
+    config.budgets.push(budget("free", &[limit(Unit::Documents, 5, 1_000)]));
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push([page("a", 0), page("a", 1), page("b", 0)]).await;
+    let rates = async || {
+        let mut lanes = scene.queue.lanes(&scene.run, 10).await.unwrap();
+        lanes.sort_by_key(|lane| lane.origin.clone());
+        lanes.into_iter().map(|lane| lane.calls_per_s).collect::<Vec<_>>()
+    };
+    assert_eq!(rates().await, [Some(2.0), None]);
+    scene.claim_one(&holder).await;
+    scene.pushback(&holder, &origin_of("a"), None).await;
+    assert_eq!(rates().await, [Some(1.0), None]);
 }
 
 pub(super) async fn a_sound_run_has_nothing_to_repair(make: MakeQueue) {

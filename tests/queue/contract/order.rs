@@ -1,6 +1,7 @@
 //! Who is next.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use trawler::task::ItemStatus;
 
@@ -62,22 +63,61 @@ pub(super) async fn a_node_of_higher_priority_goes_more_often_and_starves_nobody
     assert_eq!([shares["a"], shares["b"], shares["c"]], [200, 600, 100]);
 }
 
-pub(super) async fn a_small_node_is_done_early_among_large_ones(make: MakeQueue) {
-    let large: Vec<String> = (0..9).map(|number| format!("large-{number}")).collect();
-    let mut nodes: Vec<&str> = large.iter().map(String::as_str).collect();
-    nodes.push("small");
-    let scene = Scene::open(make, config(&nodes)).await;
-    let holder = scene.join(0).await;
-    for (position, node) in large.iter().enumerate() {
-        // Half of them share one origin, the others have lanes of their own.
-        let origin = if position % 2 == 0 { origin_of("shared") } else { origin_of(node) };
-        scene.push((0..1000).map(|number| page_at(&origin, node, number))).await;
+/// Ten tasks among nodes of very many, all under one policy, are done before three rounds of turns were handed out:
+/// whether the nodes share an origin or not, and whether the small node is there from the start or comes late.
+pub(super) async fn a_small_node_is_done_within_three_rounds_of_turns(make: MakeQueue) {
+    // Of ten and of a hundred nodes, each large one has more than it can get in the meantime: it is never done.
+    for (active_nodes, tasks_each) in [(2, 100_000), (10, 1_000), (100, 400)] {
+        for shared_origins in [0, active_nodes / 2, active_nodes] {
+            for handed_out_before in [0, 7, 333] {
+                let case = Crowd { active_nodes, tasks_each, shared_origins, handed_out_before };
+                let handed_out = case.handed_out_until_the_small_node_is_done(make).await;
+                assert!(handed_out < 3 * active_nodes * 10, "{case:?}: {handed_out}");
+            }
+        }
     }
-    scene.push(pages("small", 10)).await;
-    let claimed = scene.claim(&holder, 1000).await;
-    let last = claimed.iter().rposition(|leased| leased.task.section.node.as_str() == "small").unwrap();
-    assert!(last < 3 * 10 * 10, "the small node was done after {last} tasks");
-    assert_eq!(claimed.iter().filter(|leased| leased.task.section.node.as_str() == "small").count(), 10);
+}
+
+#[derive(Debug)]
+struct Crowd {
+    active_nodes: usize,
+    tasks_each: u32,
+    shared_origins: usize,
+    handed_out_before: usize,
+}
+
+impl Crowd {
+    async fn handed_out_until_the_small_node_is_done(&self, make: MakeQueue) -> usize {
+        let names: Vec<String> = (1..self.active_nodes).map(|number| format!("large-{number}")).collect();
+        let mut nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+        nodes.push("small");
+        let config =
+            RunConfig { lease: Duration::from_hours(24), ..limited(&nodes, &[limit(Unit::ApiCalls, 40, 1_000)]) };
+        let scene = Scene::open(make, config).await;
+        let holder = scene.join(0).await;
+        let origin =
+            |position: usize, node: &str| origin_of(if position < self.shared_origins { "shared" } else { node });
+        for (position, node) in names.iter().enumerate() {
+            let origin = origin(position, node);
+            scene.push((0..self.tasks_each).map(|number| page_at(&origin, node, number))).await;
+        }
+        let mut before = 0;
+        while before < self.handed_out_before {
+            before += scene.claim(&holder, self.handed_out_before - before).await.len();
+            scene.pass_ms(1_000);
+        }
+        let origin = origin(names.len() - 1, "small");
+        scene.push((0..10).map(|number| page_at(&origin, "small", number))).await;
+        let (mut handed_out, mut of_the_small) = (0, 0);
+        while of_the_small < 10 {
+            for leased in scene.claim(&holder, 7).await {
+                handed_out += usize::from(of_the_small < 10);
+                of_the_small += usize::from(leased.task.section.node.as_str() == "small");
+            }
+            scene.pass_ms(50);
+        }
+        handed_out
+    }
 }
 
 pub(super) async fn turns_are_kept_when_the_gate_lets_through_one_at_a_time(make: MakeQueue) {

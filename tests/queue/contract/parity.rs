@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use trawler::queue::{
     Claim, Ledger, MAX_CLAIM_TASKS, Pushed, QueueError, ReleaseCause, Released, SettleResult, Settled,
 };
@@ -18,24 +19,26 @@ pub(super) async fn a_18_claims_at_once_never_overlap(make: MakeQueue) {
     config.max_holders = 8;
     let scene = Arc::new(Scene::open(make, config).await);
     scene.push(pages("a", 1_000)).await;
-    let mut claimers = Vec::new();
-    for token in 0..8 {
+    let claimers = (0..8).map(|token| {
         let scene = Arc::clone(&scene);
-        claimers.push(tokio::spawn(async move {
-            let holder = scene.join(token).await;
-            let mut ids = Vec::new();
-            loop {
-                let leased = scene.claim(&holder, 7).await;
-                if leased.is_empty() {
-                    return ids;
+        // Each on a thread of its own, so that they really are at once.
+        tokio::task::spawn_blocking(move || {
+            Handle::current().block_on(async {
+                let holder = scene.join(token).await;
+                let mut ids = Vec::new();
+                loop {
+                    let leased = scene.claim(&holder, 7).await;
+                    if leased.is_empty() {
+                        return ids;
+                    }
+                    ids.extend(leased.iter().map(|leased| leased.task.id));
+                    std::thread::yield_now();
                 }
-                ids.extend(leased.iter().map(|leased| leased.task.id));
-                tokio::task::yield_now().await;
-            }
-        }));
-    }
+            })
+        })
+    });
     let mut ids = Vec::new();
-    for claimer in claimers {
+    for claimer in claimers.collect::<Vec<_>>() {
         ids.extend(claimer.await.unwrap());
     }
     assert_eq!((ids.len(), ids.iter().collect::<HashSet<_>>().len()), (1_000, 1_000));
@@ -131,8 +134,11 @@ pub(super) async fn c_01_what_is_in_process_is_bounded(make: MakeQueue) {
     let (first, second) = (scene.join(0).await, scene.join(1).await);
     assert!(matches!(scene.try_join(2, "default").await, Err(QueueError::NoPlaceFree { max: 2, .. })));
     assert_eq!(scene.push(pages("a", 100)).await.new, 100);
-    let claimed = scene.claim(&first, 10).await.len() + scene.claim(&second, 10).await.len();
-    assert_eq!(claimed, 5);
+    let claimed = scene.claim(&first, 3).await;
+    assert_eq!((claimed.len(), scene.claim(&second, 10).await.len()), (3, 2));
+    assert_eq!(scene.claim(&first, 10).await.len(), 0);
+    scene.done(&first, &claimed[..2]).await;
+    assert_eq!((scene.claim(&second, 10).await.len(), scene.ledger().await.leased), (2, 5));
 }
 
 pub(super) async fn c_02_feedback_enters_with_its_lease_and_takes_no_token(make: MakeQueue) {
@@ -144,18 +150,30 @@ pub(super) async fn c_02_feedback_enters_with_its_lease_and_takes_no_token(make:
     let leased = scene.claim_one(&holder).await;
     let settled = scene.settle(&holder, &leased, done_with(vec![page("a", 0), page("a", 1), page("a", 1)])).await;
     assert_eq!(settled, Settled::Accepted(Pushed { new: 1, duplicates: 2 }), "a page that links to itself ends there");
-    assert_eq!(names(&scene.claim(&holder, 10).await), ["a page=1"]);
+    let leased = scene.claim(&holder, 10).await;
+    assert_eq!(names(&leased), ["a page=1"]);
+    // With every place taken, and frozen: what is tracked may still bring what it found, and a stranger may not.
+    scene.queue.freeze(&scene.run).await.unwrap();
+    let settled = scene.settle(&holder, &leased[0], done_with(vec![page("a", 2)])).await;
+    assert_eq!(settled, Settled::Accepted(Pushed { new: 1, duplicates: 0 }));
+    assert_eq!(scene.settle(&holder, &leased[0], done_with(vec![page("a", 3)])).await, Settled::Fenced);
+    assert_eq!(scene.ledger().await, Ledger { discovered: 3, done: 2, queued: 1, ..Ledger::default() });
 }
 
 pub(super) async fn c_03_a_token_is_freed_once_and_finishing_the_unknown_frees_nothing(make: MakeQueue) {
     let mut config = config(&["a"]);
     config.max_holders = 1;
+    config.budgets[0].max_concurrent = Some(1);
     let scene = Scene::open(make, config).await;
     let holder = scene.join(0).await;
-    scene.push([page("a", 0)]).await;
+    scene.push(pages("a", 5)).await;
     let leased = scene.claim_one(&holder).await;
     assert_eq!(scene.settle(&holder, &leased, done()).await, Settled::Accepted(Pushed::default()));
     assert_eq!(scene.settle(&holder, &leased, done()).await, Settled::Fenced);
+    let next = scene.claim(&holder, 10).await;
+    assert_eq!(next.len(), 1, "one was finished, so one place is free");
+    assert_eq!(scene.settle(&holder, &leased, done()).await, Settled::Fenced);
+    assert_eq!(scene.claim(&holder, 10).await.len(), 0, "finishing it again frees none");
     scene.queue.release_holder(&scene.run, 7, ReleaseCause::Finished).await.unwrap();
     assert!(matches!(scene.try_join(1, "default").await, Err(QueueError::NoPlaceFree { .. })));
     scene.queue.release_holder(&scene.run, 0, ReleaseCause::Finished).await.unwrap();
@@ -166,7 +184,9 @@ pub(super) async fn c_03_a_token_is_freed_once_and_finishing_the_unknown_frees_n
 
 /// A duplicate is counted, not refused: a batch with one is no fault of the rest.
 pub(super) async fn c_04_a_duplicate_or_a_stranger_costs_nothing(make: MakeQueue) {
-    let scene = Scene::open(make, config(&["a"])).await;
+    let mut config = config(&["a"]);
+    config.budgets[0].max_concurrent = Some(1);
+    let scene = Scene::open(make, config).await;
     let holder = scene.join(0).await;
     let expected = Pushed { new: 1, duplicates: 1 };
     assert_eq!(scene.push([page("a", 0), page("a", 0)]).await, expected);
@@ -181,6 +201,8 @@ pub(super) async fn c_04_a_duplicate_or_a_stranger_costs_nothing(make: MakeQueue
     scene.done(&holder, &[leased]).await;
     assert_eq!(scene.push([page("a", 0)]).await.duplicates, 1, "done");
     assert_eq!(scene.ledger().await, Ledger { discovered: 1, done: 1, ..Ledger::default() });
+    scene.push([page("a", 1)]).await;
+    assert_eq!(scene.claim(&holder, 10).await.len(), 1, "the one place is still there");
 }
 
 pub(super) async fn c_05_feedback_of_the_unknown_is_refused_and_leaves_no_trace(make: MakeQueue) {
@@ -205,7 +227,10 @@ pub(super) async fn c_05_feedback_of_the_unknown_is_refused_and_leaves_no_trace(
 }
 
 pub(super) async fn c_06_freeze_refuses_every_push_from_that_instant_and_can_be_lifted(make: MakeQueue) {
-    let scene = Arc::new(Scene::open(make, config(&["a"])).await);
+    let scene = Arc::new(Scene::open(make, config(&["a", "b"])).await);
+    let holder = scene.join(0).await;
+    scene.push(pages("b", 1)).await;
+    let in_flight = scene.claim_one(&holder).await;
     let pushers: Vec<_> = (0..4_u32)
         .map(|pusher| {
             let scene = Arc::clone(&scene);
@@ -229,6 +254,11 @@ pub(super) async fn c_06_freeze_refuses_every_push_from_that_instant_and_can_be_
         assert!(!pusher.await.unwrap());
     }
     assert_eq!(scene.ledger().await, frozen_at);
+    assert_eq!(scene.queue.claim(&holder, 1).await, Ok(Claim::Frozen));
+    scene.settle(&holder, &in_flight, done_with(vec![page("b", 1)])).await;
+    let Ledger { discovered, queued, .. } = frozen_at;
+    let finished = Ledger { discovered: discovered + 1, queued: queued + 1, done: 1, ..Ledger::default() };
+    assert_eq!(scene.ledger().await, finished, "what was in flight ends as ever");
     scene.queue.thaw(&scene.run).await.unwrap();
     assert_eq!(scene.push([page("a", 99_999)]).await.new, 1);
 }
@@ -239,14 +269,23 @@ pub(super) async fn c_07_stop_loses_nothing_that_was_accepted(make: MakeQueue) {
     scene.push(pages("a", 100)).await;
     for token in 0..4 {
         let holder = scene.join(token).await;
-        scene.claim(&holder, 13).await;
+        let leased = scene.claim(&holder, 13).await;
+        scene.settle(&holder, &leased[0], done_with(vec![page("a", 1_000 + token)])).await;
+        scene.settle(&holder, &leased[1], retry_after_ms(500)).await;
+        scene.settle(&holder, &leased[2], SettleResult::Released).await;
     }
     for token in 0..4 {
         scene.queue.release_holder(&scene.run, token, ReleaseCause::Disrupted).await.unwrap();
     }
+    let left = Ledger { discovered: 104, queued: 96, delayed: 4, done: 4, ..Ledger::default() };
+    assert_eq!(scene.ledger().await, left);
+    scene.pass_ms(500);
     let holder = scene.join(0).await;
-    let claimed: HashSet<_> = scene.claim(&holder, 1_000).await.iter().map(|leased| leased.task.id).collect();
-    assert_eq!(claimed, pages("a", 100).iter().map(|task| task.id).collect());
+    let leased = scene.claim(&holder, 1_000).await;
+    let claimed: HashSet<_> = leased.iter().map(|leased| leased.task.id).collect();
+    assert_eq!((leased.len(), claimed.len()), (100, 100), "all but the four that were done");
+    scene.done(&holder, &leased).await;
+    assert_eq!(scene.ledger().await, Ledger { discovered: 104, done: 104, ..Ledger::default() });
 }
 
 /// What is tracked is the ledger's account and the lanes' listing; they agree at any time.
@@ -267,43 +306,5 @@ pub(super) async fn c_08_what_is_tracked_can_be_listed_at_any_time(make: MakeQue
         let queued: u64 = lanes.iter().map(|lane| lane.queued).sum();
         let leased: u64 = lanes.iter().map(|lane| lane.leased).sum();
         assert_eq!((queued, leased), (ledger.queued + ledger.delayed, ledger.leased));
-    }
-}
-
-/// The stress: every seed goes through feedback once and is done, never more leased than the tokens allow.
-pub(super) async fn c_09_every_seed_goes_through_feedback_once(make: MakeQueue) {
-    for (tokens, workers, seeds) in [(50, 50, 1_000), (10, 50, 500), (50, 10, 500)] {
-        let mut config = config(&["a"]);
-        config.max_holders = workers;
-        config.budgets[0].max_concurrent = Some(tokens);
-        let scene = Arc::new(Scene::open(make, config).await);
-        scene.push(pages("a", seeds)).await;
-        let workers: Vec<_> =
-            (0..workers).map(|token| tokio::spawn(work_until_drained(Arc::clone(&scene), token, tokens))).collect();
-        for worker in workers {
-            worker.await.unwrap();
-        }
-        let both = u64::from(seeds) * 2;
-        assert_eq!(scene.ledger().await, Ledger { discovered: both, done: both, ..Ledger::default() });
-    }
-}
-
-async fn work_until_drained(scene: Arc<Scene>, token: u32, tokens: u32) {
-    let holder = scene.join(token).await;
-    loop {
-        match scene.queue.claim(&holder, 1).await.unwrap() {
-            Claim::Tasks(tasks) => {
-                assert!(scene.ledger().await.leased <= u64::from(tokens));
-                for leased in tasks {
-                    tokio::task::yield_now().await;
-                    let number: u32 = leased.task.cursor.trim_start_matches("page=").parse().unwrap();
-                    let feedback = if number < 100_000 { vec![page("a", number + 100_000)] } else { Vec::new() };
-                    scene.settle(&holder, &leased, done_with(feedback)).await;
-                }
-            }
-            Claim::Wait { until, sequence } => scene.queue.wait(&scene.run, sequence, until).await.unwrap(),
-            Claim::Drained => return,
-            Claim::Frozen => panic!("nobody froze the run"),
-        }
     }
 }

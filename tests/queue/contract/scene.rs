@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use trawler::clock::{Clock, ManualClock, SharedClock};
 use trawler::queue::{
     BudgetConfig, BudgetId, BudgetLimit, Claim, Holder, JoinRequest, LeaseRef, Leased, Ledger, NodeConfig,
-    OriginProtection, Permit, Pushback, PushbackKind, Pushed, QueueError, RunConfig, SettleResult, Settled, Settlement,
-    SharedQueue, Unit,
+    OpenInterval, OriginProtection, Permit, Pushback, PushbackKind, Pushed, QueueError, RunConfig, SettleResult,
+    Settled, Settlement, SharedQueue, Unit,
 };
 use trawler::task::{ItemStatus, NodeName, OriginKey, RunId, SectionKey, Task, TaskKind};
 
@@ -16,6 +16,9 @@ use trawler::task::{ItemStatus, NodeName, OriginKey, RunId, SectionKey, Task, Ta
 pub(super) type MakeQueue = fn(SharedClock) -> SharedQueue;
 
 pub(super) const GROUP: &str = "default";
+
+/// When every scene begins.
+const START_S: i64 = 1_800_000_000;
 
 pub(super) struct Scene {
     pub(super) queue: SharedQueue,
@@ -25,7 +28,7 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new(make: MakeQueue) -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap()));
+        let clock = Arc::new(ManualClock::at(Timestamp::from_second(START_S).unwrap()));
         Self { queue: make(clock.clone()), clock, run: RunId::from("run-1") }
     }
 
@@ -34,6 +37,13 @@ impl Scene {
         let scene = Self::new(make);
         scene.queue.open(config).await.unwrap();
         scene
+    }
+
+    /// Another run of the same instance, at the same time.
+    pub(super) async fn open_also(&self, name: &str, config: RunConfig) -> Self {
+        let run = RunId::from(name);
+        self.queue.open(RunConfig { run: run.clone(), ..config }).await.unwrap();
+        Self { queue: self.queue.clone(), clock: self.clock.clone(), run }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -46,6 +56,10 @@ impl Scene {
 
     pub(super) fn pass_ms(&self, ms: u64) {
         self.clock.advance(Duration::from_millis(ms));
+    }
+
+    pub(super) fn pass_until(&self, moment: Timestamp) {
+        self.clock.advance(moment.duration_since(self.now()).try_into().unwrap());
     }
 
     pub(super) async fn join(&self, token: u32) -> Holder {
@@ -134,6 +148,7 @@ pub(super) fn settlement(lease: LeaseRef, result: SettleResult) -> Settlement {
 pub(super) fn config(nodes: &[&str]) -> RunConfig {
     RunConfig {
         run: RunId::from("run-1"),
+        weight: 1,
         max_holders: 4,
         lease: Duration::from_mins(1),
         max_charges: 3,
@@ -169,7 +184,17 @@ pub(super) fn budget(id: &str, limits: &[BudgetLimit]) -> BudgetConfig {
         limits: limits.to_vec(),
         max_concurrent: None,
         adaptive_floor_percent: None,
+        open_hours: None,
+        spent: Vec::new(),
+        short_windows_start_spent: false,
     }
+}
+
+/// A budget without limits that is open in these seconds of a scene's time.
+pub(super) fn open_at(id: &str, seconds: &[(i64, i64)]) -> BudgetConfig {
+    let at = |second: i64| Timestamp::from_second(START_S + second).unwrap();
+    let hours = seconds.iter().map(|&(from, until)| OpenInterval { from: at(from), until: at(until) });
+    BudgetConfig { open_hours: Some(hours.collect()), ..budget(id, &[]) }
 }
 
 pub(super) fn limit(unit: Unit, amount: u64, period_ms: u64) -> BudgetLimit {

@@ -1,116 +1,196 @@
-//! What can happen in a history, and the run that it happens to.
-
-use std::time::Duration;
+//! What can happen in a history.
 
 use proptest::prelude::*;
-use trawler::queue::{BudgetConfig, NodeConfig, OriginProtection, ReleaseCause, RunConfig, Unit};
-use trawler::task::{ItemStatus, NodeName, SectionKey, Task, TaskKind};
+use trawler::queue::{PushbackKind, ReleaseCause};
 
-use crate::contract::scene::{budget, config, even, limit, node, origin_of};
+use super::world::{Change, NODES, ORIGINS, TOKENS, change};
 
-pub(super) const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-pub(super) const TOKENS: u32 = 3;
-pub(super) const ORIGIN_CAP: usize = 3;
-pub(super) const BUDGET_CAP: usize = 4;
-pub(super) const LEASE_MS: i64 = 5_000;
-pub(super) const MAX_BACK_OFF_MS: i64 = 4_000;
-pub(super) const MAX_CHARGES: u32 = 2;
-/// Shared by a and b: calls and documents in a second. Of c: evenly. Of the others: none.
-pub(super) const CALLS: u64 = 5;
-pub(super) const DOCUMENTS: u64 = 40;
-pub(super) const EVEN_CALLS: u64 = 10;
-pub(super) const PERIOD_MS: i64 = 1_000;
-
+/// One step. Numbers called `pick` choose among what there is when the step is taken.
 #[derive(Debug, Clone)]
-pub(super) enum Step {
-    Push { node: usize, number: u32, count: u32 },
-    Join { token: u32 },
-    Claim { token: u32, max: usize },
-    Settle { pick: usize, how: How },
-    SettleStale { pick: usize },
-    Permit { pick: usize, elsewhere: bool },
-    Renew { pick: usize },
-    Pushback { pick: usize, retry_after_ms: Option<u16> },
-    Release { token: u32, cause: ReleaseCause },
-    Suspend { node: usize, suspended: bool },
-    Freeze(bool),
-    Configure { calls: u64 },
-    Pass { ms: u64 },
+pub(crate) enum Step {
+    Push {
+        node: usize,
+        number: u32,
+        count: u32,
+    },
+    PushOfAStranger,
+    Join {
+        token: u32,
+    },
+    Claim {
+        token: u32,
+        max: usize,
+    },
+    Settle {
+        pick: usize,
+        results: Vec<How>,
+        stranger: bool,
+    },
+    Permit {
+        pick: usize,
+        elsewhere: Option<usize>,
+    },
+    /// The permit that was told to wait last is asked for again.
+    PermitAgain,
+    Renew {
+        pick: usize,
+    },
+    Pushback {
+        pick: usize,
+        kind: PushbackKind,
+        retry_after_ms: Option<u16>,
+    },
+    Release {
+        token: u32,
+        cause: ReleaseCause,
+    },
+    /// A crawler falls silent: its leases run out.
+    Stall {
+        token: u32,
+    },
+    /// It works again, and may find that it was given up.
+    Recover {
+        token: u32,
+    },
+    /// A holder that was replaced, or a lease that ended, is used.
+    Late {
+        pick: usize,
+        call: LateCall,
+    },
+    Suspend {
+        node: usize,
+        suspended: bool,
+    },
+    Freeze,
+    Thaw,
+    Configure(Change),
+    CloseAndOpen,
+    Lanes,
+    Dead,
+    Pass {
+        ms: u64,
+    },
+    /// Until the moment that the last claim was told.
     PassUntilWoken,
 }
 
+/// What somebody who is late tries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LateCall {
+    Claim,
+    Settle,
+    Permit,
+    Renew,
+    Pushback,
+}
+
 #[derive(Debug, Clone)]
-pub(super) enum How {
-    Done { feedback: u32, documents: u64 },
+pub(crate) enum How {
+    Done { feedback: u32, documents: u64, bytes: u64 },
     Retry { ms: u64 },
     Dead,
     Dropped,
     Released,
 }
 
+impl Step {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Push { .. } => "step: push",
+            Self::PushOfAStranger => "step: push of a stranger",
+            Self::Join { .. } => "step: join",
+            Self::Claim { .. } => "step: claim",
+            Self::Settle { .. } => "step: settle",
+            Self::Permit { .. } => "step: permit",
+            Self::PermitAgain => "step: permit again",
+            Self::Renew { .. } => "step: renew",
+            Self::Pushback { .. } => "step: pushback",
+            Self::Release { .. } => "step: release",
+            Self::Stall { .. } => "step: stall",
+            Self::Recover { .. } => "step: recover",
+            Self::Late { .. } => "step: late call",
+            Self::Suspend { .. } => "step: suspend",
+            Self::Freeze => "step: freeze",
+            Self::Thaw => "step: thaw",
+            Self::Configure(_) => "step: configure",
+            Self::CloseAndOpen => "step: close and open",
+            Self::Lanes => "step: lanes",
+            Self::Dead => "step: dead",
+            Self::Pass { .. } | Self::PassUntilWoken => "step: pass",
+        }
+    }
+}
+
 pub(super) fn step() -> impl Strategy<Value = Step> {
-    let pick = || any::<usize>();
-    let cause = prop_oneof![Just(ReleaseCause::Crashed), Just(ReleaseCause::Disrupted), Just(ReleaseCause::Finished)];
+    prop_oneof![
+        10 => push(),
+        6 => (0..=TOKENS).prop_map(|token| Step::Join { token }),
+        24 => (0..TOKENS, 0..30_usize).prop_map(|(token, max)| Step::Claim { token, max }),
+        16 => settle(),
+        10 => (any::<usize>(), proptest::option::of(0..ORIGINS.len()))
+            .prop_map(|(pick, elsewhere)| Step::Permit { pick, elsewhere }),
+        5 => Just(Step::PermitAgain),
+        3 => any::<usize>().prop_map(|pick| Step::Renew { pick }),
+        3 => pushback(),
+        3 => (0..TOKENS, cause()).prop_map(|(token, cause)| Step::Release { token, cause }),
+        1 => (0..TOKENS).prop_map(|token| Step::Stall { token }),
+        1 => (0..TOKENS).prop_map(|token| Step::Recover { token }),
+        4 => (any::<usize>(), late_call()).prop_map(|(pick, call)| Step::Late { pick, call }),
+        3 => (0..NODES.len(), any::<bool>()).prop_map(|(node, suspended)| Step::Suspend { node, suspended }),
+        1 => Just(Step::Freeze),
+        8 => Just(Step::Thaw),
+        3 => change().prop_map(Step::Configure),
+        1 => Just(Step::PushOfAStranger),
+        1 => Just(Step::Lanes),
+        2 => Just(Step::Dead),
+        1 => proptest::bool::weighted(0.1)
+            .prop_map(|close| if close { Step::CloseAndOpen } else { Step::Lanes }),
+        12 => prop_oneof![3 => Just(1), 3 => Just(20), 3 => Just(100), 2 => Just(600), 1 => Just(2_000), 1 => Just(6_000)]
+            .prop_map(|ms| Step::Pass { ms }),
+        8 => Just(Step::PassUntilWoken),
+    ]
+}
+
+/// Mostly a few, at times more than is worked off soon.
+fn push() -> impl Strategy<Value = Step> {
+    let count = prop_oneof![9 => 1..15_u32, 1 => 60..120_u32];
+    (0..NODES.len(), 0..200_u32, count).prop_map(|(node, number, count)| Step::Push { node, number, count })
+}
+
+fn settle() -> impl Strategy<Value = Step> {
     let how = prop_oneof![
-        6 => (0..4_u32, 0..30_u64).prop_map(|(feedback, documents)| How::Done { feedback, documents }),
-        2 => (0..3_000_u64).prop_map(|ms| How::Retry { ms }),
+        6 => (0..5_u32, 0..30_u64, 0..40_u64)
+            .prop_map(|(feedback, documents, bytes)| How::Done { feedback, documents, bytes }),
+        2 => prop_oneof![Just(0), 1..3_000_u64].prop_map(|ms| How::Retry { ms }),
         1 => Just(How::Dead),
         1 => Just(How::Dropped),
         2 => Just(How::Released),
     ];
-    let retry_after = prop_oneof![Just(None), (0..9_000_u16).prop_map(Some)];
+    (any::<usize>(), proptest::collection::vec(how, 1..5), proptest::bool::weighted(0.05))
+        .prop_map(|(pick, results, stranger)| Step::Settle { pick, results, stranger })
+}
+
+fn pushback() -> impl Strategy<Value = Step> {
+    let kind =
+        prop_oneof![Just(PushbackKind::TooManyRequests), Just(PushbackKind::Unavailable), Just(PushbackKind::Timeout)];
+    let retry_after_ms = prop_oneof![2 => Just(None), 1 => Just(Some(0)), 2 => (1..9_000_u16).prop_map(Some)];
+    (any::<usize>(), kind, retry_after_ms).prop_map(|(pick, kind, retry_after_ms)| Step::Pushback {
+        pick,
+        kind,
+        retry_after_ms,
+    })
+}
+
+fn cause() -> impl Strategy<Value = ReleaseCause> {
+    prop_oneof![4 => Just(ReleaseCause::Crashed), 1 => Just(ReleaseCause::Disrupted), 1 => Just(ReleaseCause::Finished)]
+}
+
+fn late_call() -> impl Strategy<Value = LateCall> {
     prop_oneof![
-        8 => (0..NODES.len(), 0..200_u32, 1..15_u32).prop_map(|(node, number, count)| Step::Push { node, number, count }),
-        4 => (0..TOKENS + 1).prop_map(|token| Step::Join { token }),
-        20 => (0..TOKENS, 0..8_usize).prop_map(|(token, max)| Step::Claim { token, max }),
-        16 => (pick(), how).prop_map(|(pick, how)| Step::Settle { pick, how }),
-        2 => pick().prop_map(|pick| Step::SettleStale { pick }),
-        4 => (pick(), any::<bool>()).prop_map(|(pick, elsewhere)| Step::Permit { pick, elsewhere }),
-        2 => pick().prop_map(|pick| Step::Renew { pick }),
-        2 => (pick(), retry_after).prop_map(|(pick, retry_after_ms)| Step::Pushback { pick, retry_after_ms }),
-        1 => (0..TOKENS, cause).prop_map(|(token, cause)| Step::Release { token, cause }),
-        2 => (0..NODES.len(), any::<bool>()).prop_map(|(node, suspended)| Step::Suspend { node, suspended }),
-        1 => proptest::bool::weighted(0.3).prop_map(Step::Freeze),
-        1 => (1..CALLS + 1).prop_map(|calls| Step::Configure { calls }),
-        8 => prop_oneof![Just(1), Just(20), Just(100), Just(600), Just(2_000), Just(6_000)].prop_map(|ms| Step::Pass { ms }),
-        6 => Just(Step::PassUntilWoken),
+        2 => Just(LateCall::Claim),
+        4 => Just(LateCall::Settle),
+        1 => Just(LateCall::Permit),
+        1 => Just(LateCall::Renew),
+        1 => Just(LateCall::Pushback),
     ]
-}
-
-pub(super) fn run_config(calls: u64) -> RunConfig {
-    let shared = [limit(Unit::ApiCalls, calls, 1_000), limit(Unit::Documents, DOCUMENTS, 1_000)];
-    RunConfig {
-        max_holders: TOKENS,
-        lease: Duration::from_millis(LEASE_MS.unsigned_abs()),
-        max_charges: MAX_CHARGES,
-        nodes: vec![
-            node("a", "shared"),
-            NodeConfig { api_calls_per_document: 1, priority: 3, ..node("b", "shared") },
-            node("c", "even"),
-            NodeConfig { group: "other".into(), ..node("d", "open") },
-            node("e", "open"),
-            node("f", "free"),
-        ],
-        budgets: vec![
-            BudgetConfig { max_concurrent: u32::try_from(BUDGET_CAP).ok(), ..budget("shared", &shared) },
-            budget("even", &[even(EVEN_CALLS, 1_000)]),
-            budget("open", &[]),
-            budget("free", &[]),
-        ],
-        origin_protection: OriginProtection {
-            max_concurrent: u32::try_from(ORIGIN_CAP).unwrap(),
-            initial_backoff: Duration::from_millis(500),
-            max_backoff: Duration::from_millis(MAX_BACK_OFF_MS.unsigned_abs()),
-        },
-        ..config(&[])
-    }
-}
-
-pub(super) fn task(node: usize, number: u32) -> Task {
-    let name = NODES[node];
-    // Every second task asks an origin that all nodes share.
-    let origin = if number.is_multiple_of(2) { origin_of("shared") } else { origin_of(name) };
-    let status = [ItemStatus::Error, ItemStatus::NewItem, ItemStatus::Accepted][number as usize % 5 % 3];
-    let section = SectionKey::root_of(NodeName::from(name));
-    Task { status, ..Task::new(section, TaskKind::Page, origin, number.to_string()) }
 }

@@ -1,0 +1,60 @@
+//! Why tasks failed: the latest failures of those that may come again, and the dead with theirs.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::run::Entry;
+use crate::queue::gate::Moment;
+use crate::queue::{DeadTask, MAX_DEAD_KEPT, MAX_FAILURES_KEPT, MAX_WHY_CHARS, TaskFailure};
+
+/// Living tasks whose failures are kept. A server that fails everything must not fill the memory with its excuses.
+const MAX_LIVING_KEPT: usize = 10_000;
+
+/// What is said of a task that was being worked on when its crawler crashed.
+pub(super) const CRASHED: &str = "the crawler crashed while it worked on this task";
+
+/// What failed in a run.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    living: HashMap<u32, Vec<TaskFailure>>,
+    dead: Vec<DeadTask>,
+}
+
+impl Failures {
+    /// A task failed and will come again.
+    pub(super) fn note(&mut self, key: u32, at: Moment, why: &str) {
+        if self.living.len() >= MAX_LIVING_KEPT && !self.living.contains_key(&key) {
+            return;
+        }
+        push(self.living.entry(key).or_default(), at, why);
+    }
+
+    /// A task ended otherwise.
+    pub(super) fn forget(&mut self, key: u32) {
+        if !self.living.is_empty() {
+            self.living.remove(&key);
+        }
+    }
+
+    /// A task failed for the last time.
+    pub(super) fn bury(&mut self, key: u32, entry: Entry, at: Moment, why: &str) {
+        let mut history = self.living.remove(&key).unwrap_or_default();
+        if self.dead.len() < MAX_DEAD_KEPT {
+            push(&mut history, at, why);
+            let Entry { task, attempts, charges, .. } = entry;
+            self.dead.push(DeadTask { task, attempts, charges, history });
+        }
+    }
+
+    pub(super) fn dead(&self, limit: usize) -> Vec<DeadTask> {
+        self.dead.iter().take(limit).cloned().collect()
+    }
+}
+
+fn push(history: &mut Vec<TaskFailure>, at: Moment, why: &str) {
+    if history.len() >= MAX_FAILURES_KEPT {
+        history.remove(0);
+    }
+    history.push(TaskFailure { at: Timestamp::from(at), why: why.chars().take(MAX_WHY_CHARS).collect() });
+}

@@ -1,0 +1,75 @@
+//! What the store remembers of a node between runs.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::record::ContentHash;
+
+/// How a node fared in a run that came to it. A run that ended before it asked the node anything has no outcome for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeOutcome {
+    /// How much of it could be read.
+    pub reading: NodeReading,
+    /// The hash of the `spec` that it was crawled with. Failures of a node that was described differently don't count.
+    pub spec_hash: ContentHash,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How much of a node could be read in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeReading {
+    /// Every section, completely.
+    Complete,
+    /// Something: a limit was reached, a page or a section failed. The node is there.
+    Partial,
+    /// Nothing: it could not be reached, or what it said could not be read.
+    Nothing,
+}
+
+/// What the store remembers of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeState {
+    /// The last run in which every section was complete.
+    pub last_succeeded_at: Option<Timestamp>,
+    /// The last run in which something of it could be read.
+    pub last_read_at: Option<Timestamp>,
+    /// The last run that came to it.
+    pub last_crawled_at: Option<Timestamp>,
+    /// Runs in a row in which nothing of it could be read: 0 if the last one got something. Above 0 its records are stale.
+    pub failures_in_row: u32,
+    /// The first of these runs.
+    pub failing_since: Option<Timestamp>,
+    /// The hash of the `spec` that it was last crawled with.
+    pub spec_hash: Option<ContentHash>,
+    /// Live records.
+    pub records: u64,
+}
+
+impl NodeState {
+    /// What is remembered after a run, and what was remembered before it. Pure.
+    pub(super) fn after(&self, outcome: &NodeOutcome) -> Self {
+        let before = self.clone();
+        let at = Some(outcome.at);
+        let remembered = Self {
+            last_crawled_at: at,
+            spec_hash: Some(outcome.spec_hash),
+            failures_in_row: 0,
+            failing_since: None,
+            ..before
+        };
+        match outcome.reading {
+            NodeReading::Complete => Self { last_succeeded_at: at, last_read_at: at, ..remembered },
+            NodeReading::Partial => Self { last_read_at: at, ..remembered },
+            NodeReading::Nothing if self.failures_in_row == 0 || self.spec_hash != Some(outcome.spec_hash) => {
+                Self { failures_in_row: 1, failing_since: at, ..remembered }
+            }
+            NodeReading::Nothing => Self {
+                failures_in_row: self.failures_in_row.saturating_add(1),
+                failing_since: self.failing_since.or(at),
+                ..remembered
+            },
+        }
+    }
+}

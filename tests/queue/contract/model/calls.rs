@@ -1,0 +1,361 @@
+//! All other calls: what they must answer, and what becomes of the account.
+
+use std::time::Duration;
+
+use trawler::queue::{
+    Holder, JoinRequest, MAX_FAILURES_KEPT, Pushback, PushbackKind, Pushed, QueueError, ReleaseCause, SettleResult,
+    Settled, Settlement,
+};
+use trawler::task::{NodeName, SectionKey, Task, TaskId, TaskKind};
+
+use super::Model;
+use super::account::{Held, Lease, State};
+use super::laws::{Law, Verdict, Violation, broken, demand, same};
+use super::steps::{How, LateCall};
+use super::world::{Change, GROUPS, LEASE_MS, MAX_CHARGES, NODES, ORIGINS, is_sound, origin_key, task};
+
+const FAILED: &str = "the server answered 500";
+const GONE: &str = "410";
+
+pub(super) fn refused(error: &QueueError) -> Violation {
+    Violation { law: Law::Answer, what: error.to_string() }
+}
+
+impl Model {
+    pub(super) async fn push(&mut self, run: usize, node: usize, number: u32, count: u32) -> Verdict {
+        let tasks: Vec<Task> = (number..number + count).map(|number| task(node, number)).collect();
+        let id = self.runs[run].config.run.clone();
+        let pushed = self.queue.push(&id, tasks.clone()).await;
+        if self.runs[run].frozen {
+            self.tally.count("push while frozen");
+            return same(Law::Frozen, &pushed, &Err(QueueError::Frozen { run: id }));
+        }
+        if self.runs[run].nodes[node].is_none() {
+            let node = NodeName::from(NODES[node]);
+            return same(Law::Answer, &pushed, &Err(QueueError::NoSuchNode { run: id, node }));
+        }
+        let expected = self.runs[run].add(&tasks);
+        self.tally.add("duplicate", expected.duplicates);
+        same(Law::Once, &pushed, &Ok(expected))
+    }
+
+    pub(super) async fn push_a_stranger(&mut self, run: usize) -> Verdict {
+        let id = self.runs[run].config.run.clone();
+        let pushed = self.queue.push(&id, vec![task(0, 1_000), stranger()]).await;
+        demand(Law::Whole, pushed.is_err(), || format!("a task of an unknown node was taken: {pushed:?}"))
+    }
+
+    pub(super) async fn join(&mut self, run: usize, token: u32) -> Verdict {
+        // Token 2 is the other group's crawler.
+        let group = usize::from(token == 2);
+        self.joins += 1;
+        let request = JoinRequest {
+            run: self.runs[run].config.run.clone(),
+            token,
+            uid: format!("job-{}", self.joins),
+            group: GROUPS[group].into(),
+        };
+        let joined = self.queue.join(request.clone()).await;
+        let run = &mut self.runs[run];
+        let max = run.config.max_holders;
+        if !run.holders.contains_key(&token) && run.holders.len() >= max as usize {
+            self.tally.count("no place free");
+            return same(Law::Places, &joined, &Err(QueueError::NoPlaceFree { run: request.run, max }));
+        }
+        let holder = joined.map_err(|error| Violation { law: Law::Places, what: error.to_string() })?;
+        let JoinRequest { run: id, uid, group: name, .. } = request;
+        same(Law::Answer, &holder, &Holder { run: id, token, uid, group: name, fence: holder.fence })?;
+        if run.holders.contains_key(&token) {
+            run.free(token);
+            self.tally.count("holder replaced");
+        }
+        run.holders.insert(token, Held { holder, group, stalled: false, told: None });
+        Ok(())
+    }
+
+    pub(super) async fn release(&mut self, run: usize, token: u32, cause: ReleaseCause) -> Verdict {
+        let released = self.queue.release_holder(&self.runs[run].config.run, token, cause).await;
+        let released = released.map_err(|error| refused(&error))?;
+        let now = self.now();
+        let run = &mut self.runs[run];
+        let freed = run.free(token);
+        run.holders.remove(&token);
+        let mut dead = 0;
+        for id in &freed {
+            let known = run.known(*id);
+            if cause != ReleaseCause::Crashed {
+                known.attempts -= 1;
+                continue;
+            }
+            self.tally.count("task charged");
+            known.charges += 1;
+            known.failures.push((now, None));
+            if known.charges >= MAX_CHARGES {
+                known.state = State::Dead;
+                run.dead.push(*id);
+                dead += 1;
+            }
+        }
+        self.tally.add("task dead by charges", dead);
+        same(Law::Charges, &(released.dead, released.requeued + released.dead), &(dead, freed.len() as u64))
+    }
+
+    pub(super) async fn settle(&mut self, run: usize, pick: usize, results: &[How], is_strange: bool) -> Verdict {
+        let Some((holder, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
+        let chosen: Vec<(TaskId, &How)> = ids.into_iter().zip(results).collect();
+        let mut settlements: Vec<Settlement> =
+            chosen.iter().filter_map(|(id, how)| self.settlement(run, *id, how)).collect();
+        if is_strange {
+            let Some(last) = settlements.last_mut() else { return Ok(()) };
+            last.result = SettleResult::Done { feedback: vec![task(0, 1_000), stranger()] };
+            self.tally.count("feedback of the unknown");
+            let settled = self.queue.settle(&holder, settlements).await;
+            return demand(Law::Whole, settled.is_err(), || format!("feedback of an unknown node: {settled:?}"));
+        }
+        let settled = self.queue.settle(&holder, settlements.clone()).await.map_err(|error| refused(&error))?;
+        let mut expected = Vec::new();
+        for settlement in settlements {
+            expected.push(Settled::Accepted(self.settled(run, settlement)));
+        }
+        same(Law::Answer, &settled, &expected)
+    }
+
+    fn settlement(&self, run: usize, id: TaskId, how: &How) -> Option<Settlement> {
+        let known = &self.runs[run].tasks[&id];
+        let number: u32 = known.task.cursor.parse().unwrap();
+        let result = match how {
+            How::Done { feedback, .. } => SettleResult::Done {
+                feedback: (1..=*feedback).map(|next| task(known.node, number + next * 7)).collect(),
+            },
+            How::Retry { ms } => SettleResult::Retry { delay: Duration::from_millis(*ms), why: FAILED.into() },
+            How::Dead => SettleResult::Dead { why: GONE.into() },
+            How::Dropped => SettleResult::Dropped,
+            How::Released => SettleResult::Released,
+        };
+        let (documents, bytes) =
+            if let How::Done { documents, bytes, .. } = how { (*documents, *bytes) } else { (0, 0) };
+        Some(Settlement { lease: known.lease()?.lease, result, documents, bytes })
+    }
+
+    /// What a settlement that counts does.
+    fn settled(&mut self, run: usize, settlement: Settlement) -> Pushed {
+        let now = self.now();
+        let id = settlement.lease.task;
+        let origin = self.runs[run].tasks[&id].origin;
+        let Some(lease) = self.runs[run].tasks[&id].lease().cloned() else { return Pushed::default() };
+        self.budgets[lease.budget].charge(now, settlement.documents, settlement.bytes);
+        let run = &mut self.runs[run];
+        match settlement.result {
+            SettleResult::Done { feedback } => {
+                self.tally.count("done");
+                [Some(origin), lease.elsewhere]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|origin| self.origins[origin].success(lease.sent_at));
+                self.budgets[lease.budget].speed_up(lease.sent_at);
+                run.end(id, State::Done);
+                let pushed = run.add(&feedback);
+                self.tally.add("feedback", pushed.new);
+                return pushed;
+            }
+            SettleResult::Retry { delay, .. } if delay.is_zero() => {
+                run.known(id).failures.push((now, Some(FAILED)));
+                run.end(id, State::Queued);
+                if run.tasks[&id].is_queued() {
+                    run.queue_last(id);
+                }
+            }
+            SettleResult::Retry { delay, .. } => {
+                self.tally.count("retry");
+                run.known(id).failures.push((now, Some(FAILED)));
+                let order = run.next_seq();
+                let until = now + i64::try_from(delay.as_millis()).unwrap();
+                run.end(id, State::Delayed { until, order });
+            }
+            SettleResult::Dead { .. } => {
+                run.known(id).failures.push((now, Some(GONE)));
+                run.end(id, State::Dead);
+                run.dead.push(id);
+            }
+            SettleResult::Dropped => run.end(id, State::Dropped),
+            SettleResult::Released => {
+                self.tally.count("released untried");
+                run.known(id).attempts -= 1;
+                run.end(id, State::Queued);
+            }
+        }
+        Pushed::default()
+    }
+
+    pub(super) async fn renew(&mut self, run: usize, pick: usize) -> Verdict {
+        let Some((holder, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
+        let Some(lease) = self.runs[run].tasks[&ids[0]].lease().cloned() else { return Ok(()) };
+        same(Law::Answer, &self.queue.renew(&holder, &[lease.lease]).await, &Ok(Vec::new()))?;
+        self.tally.count("renewed");
+        let expires = self.now() + LEASE_MS;
+        self.runs[run].known(ids[0]).state = State::Leased(Lease { expires, ..lease });
+        Ok(())
+    }
+
+    pub(super) async fn pushback(
+        &mut self,
+        run: usize,
+        pick: usize,
+        kind: PushbackKind,
+        retry_after_ms: Option<u16>,
+    ) -> Verdict {
+        let Some((holder, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
+        let asked = |known: &super::account::Known| {
+            let lease = known.lease().filter(|lease| lease.token == holder.token)?;
+            Some((lease.elsewhere.unwrap_or(known.origin), lease.sent_at, lease.budget))
+        };
+        let Some((origin, ..)) = asked(&self.runs[run].tasks[&ids[0]]) else { return Ok(()) };
+        let retry_after = retry_after_ms.map(|ms| Duration::from_millis(ms.into()));
+        let pushback = Pushback { kind, retry_after };
+        let answer = self.queue.pushback(&holder, &origin_key(ORIGINS[origin]), pushback).await;
+        same(Law::Answer, &answer, &Ok(()))?;
+        let mut asking: Vec<_> = self.runs[run].tasks.values().filter_map(asked).collect();
+        asking.retain(|(asked, ..)| *asked == origin);
+        let sent_at = asking.iter().map(|(_, sent_at, _)| *sent_at).max();
+        let now = self.now();
+        if !self.origins[origin].pushback(now, sent_at, retry_after_ms.map(i64::from)) {
+            self.tally.count("pushback of a known event");
+            return Ok(());
+        }
+        self.tally.count("pushback");
+        let mut budgets: Vec<usize> = asking.into_iter().map(|(.., budget)| budget).collect();
+        budgets.sort_unstable();
+        budgets.dedup();
+        budgets.into_iter().for_each(|budget| self.budgets[budget].slow_down(now));
+        Ok(())
+    }
+
+    /// A lease that ended, or that is another's, and a holder that was replaced.
+    pub(super) async fn late(&mut self, run: usize, pick: usize, call: LateCall) -> Verdict {
+        let Some((holder, lease)) = self.runs[run].outdated(pick) else { return Ok(()) };
+        let id = self.runs[run].config.run.clone();
+        let is_current = self.runs[run].holders.get(&holder.token).is_some_and(|held| held.holder == holder);
+        let fenced = QueueError::Fenced { run: id.clone(), token: holder.token };
+        self.tally.count(if is_current { "lease used late" } else { "holder used late" });
+        match call {
+            LateCall::Settle => {
+                let result = SettleResult::Done { feedback: vec![task(0, 2_000)] };
+                let settlement = Settlement { lease, result, documents: 99, bytes: 99 };
+                let settled = self.queue.settle(&holder, vec![settlement]).await;
+                same(Law::Fenced, &settled, &if is_current { Ok(vec![Settled::Fenced]) } else { Err(fenced) })
+            }
+            LateCall::Permit => {
+                let permit = self.queue.permit(&holder, &lease, &origin_key(ORIGINS[0])).await;
+                let lost = QueueError::LeaseLost { run: id, task: lease.task };
+                same(Law::Fenced, &permit, &Err(if is_current { lost } else { fenced }))
+            }
+            LateCall::Renew => {
+                let renewed = self.queue.renew(&holder, &[lease]).await;
+                same(Law::Fenced, &renewed, &if is_current { Ok(vec![lease]) } else { Err(fenced) })
+            }
+            LateCall::Claim if !is_current => same(Law::Fenced, &self.queue.claim(&holder, 3).await, &Err(fenced)),
+            LateCall::Pushback if !is_current => {
+                let pushback = Pushback { kind: PushbackKind::Timeout, retry_after: Some(Duration::from_secs(3)) };
+                let answer = self.queue.pushback(&holder, &origin_key(ORIGINS[0]), pushback).await;
+                same(Law::Fenced, &answer, &Err(fenced))
+            }
+            LateCall::Claim | LateCall::Pushback => Ok(()),
+        }
+    }
+
+    pub(super) async fn suspend(&mut self, run: usize, node: usize, suspended: bool) -> Verdict {
+        let id = self.runs[run].config.run.clone();
+        let name = NodeName::from(NODES[node]);
+        let answer = self.queue.suspend_node(&id, &name, suspended).await;
+        let run = &mut self.runs[run];
+        let Some(known) = run.nodes[node].as_mut() else {
+            return same(Law::Answer, &answer, &Err(QueueError::NoSuchNode { run: id, node: name }));
+        };
+        if std::mem::replace(&mut known.suspended, suspended) != suspended {
+            run.turns.interrupt(node);
+        }
+        run.config.nodes.iter_mut().filter(|node| node.name == name).for_each(|node| node.suspended = suspended);
+        same(Law::Answer, &answer, &Ok(()))
+    }
+
+    pub(super) async fn set_frozen(&mut self, run: usize, frozen: bool) -> Verdict {
+        let id = self.runs[run].config.run.clone();
+        let answer = if frozen { self.queue.freeze(&id).await } else { self.queue.thaw(&id).await };
+        self.runs[run].frozen = frozen;
+        self.tally.count(if frozen { "freeze" } else { "thaw" });
+        same(Law::Answer, &answer, &Ok(()))
+    }
+
+    pub(super) async fn configure(&mut self, run: usize, change: &Change) -> Verdict {
+        let mut config = self.runs[run].config.clone();
+        change.apply(&mut config);
+        let answer = self.queue.configure(config.clone()).await;
+        if !is_sound(&config) {
+            self.tally.count("configuration refused");
+            let is_refused = matches!(answer, Err(QueueError::BadConfig { .. }));
+            return demand(Law::Whole, is_refused, || format!("a node that can never go: {answer:?}"));
+        }
+        self.tally.count("reconfigured");
+        self.configure_budgets(&config);
+        self.runs[run].configure(config);
+        same(Law::Answer, &answer, &Ok(()))
+    }
+
+    /// Nothing of the run is left, and one of the same name knows nothing of it.
+    pub(super) async fn close_and_open(&mut self, run: usize) -> Verdict {
+        let config = self.runs[run].config.clone();
+        self.tally.count("closed");
+        same(Law::Answer, &self.queue.close(&config.run).await, &Ok(()))?;
+        let unknown = self.queue.ledger(&config.run).await;
+        if unknown.is_ok() {
+            return broken(Law::Answer, "a run that was closed has a ledger");
+        }
+        same(Law::Answer, &self.queue.open(config).await, &Ok(()))?;
+        self.reopened(run);
+        Ok(())
+    }
+
+    /// The dead are listed in the order in which they died, each with its latest failures.
+    pub(super) async fn dead(&mut self, run: usize) -> Verdict {
+        let dead = self.queue.dead(&self.runs[run].config.run, 100).await.map_err(|error| refused(&error))?;
+        let run = &self.runs[run];
+        let ids: Vec<TaskId> = dead.iter().map(|dead| dead.task.id).collect();
+        let mut expected = run.dead.clone();
+        // Those that die in one crash have no order.
+        let at = |id: &TaskId| run.tasks[id].failures.last().map(|(at, _)| *at);
+        expected.sort_by_key(|id| (at(id), *id));
+        let mut found = ids.clone();
+        found.sort_by_key(|id| (at(id), *id));
+        same(Law::Dead, &found, &expected)?;
+        demand(Law::Dead, ids.is_sorted_by_key(at), || "not in the order in which they died".into())?;
+        for dead in dead {
+            self.tally.count("dead task listed");
+            let known = &run.tasks[&dead.task.id];
+            same(Law::Dead, &(&dead.task, dead.attempts, dead.charges), &(&known.task, known.attempts, known.charges))?;
+            let latest = &known.failures[known.failures.len().saturating_sub(MAX_FAILURES_KEPT)..];
+            let found: Vec<i64> = dead.history.iter().map(|failure| failure.at.as_millisecond()).collect();
+            same(Law::Dead, &found, &latest.iter().map(|(at, _)| *at).collect())?;
+            let is_told = dead
+                .history
+                .iter()
+                .zip(latest)
+                .all(|(failure, (_, why))| why.map_or(failure.why.contains("crash"), |why| failure.why == why));
+            demand(Law::Dead, is_told, || format!("{:?} instead of {latest:?}", dead.history))?;
+        }
+        Ok(())
+    }
+
+    /// The lanes hold what the ledger says.
+    pub(super) async fn lanes(&mut self, run: usize) -> Verdict {
+        let lanes = self.queue.lanes(&self.runs[run].config.run, 1_000).await.map_err(|error| refused(&error))?;
+        let ledger = self.runs[run].ledger();
+        let listed = lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.queued, sum.1 + lane.leased));
+        same(Law::Account, &listed, &(ledger.queued + ledger.delayed, ledger.leased))
+    }
+}
+
+/// A task of a node that no run has.
+fn stranger() -> Task {
+    let section = SectionKey::root_of(NodeName::from("stranger"));
+    Task::new(section, TaskKind::Page, origin_key("stranger"), "1")
+}

@@ -1,0 +1,235 @@
+//! Claims and permits: what may be handed out, what must be, and what a wait may say.
+
+use futures_util::FutureExt;
+use jiff::Timestamp;
+use trawler::queue::{Claim, Gate, Holder, LeaseRef, Leased, Permit};
+use trawler::task::TaskId;
+
+use super::Model;
+use super::account::{Held, Known, Lease, State, Told};
+use super::laws::{Law, Verdict, Violation, broken, demand, same};
+use super::world::{LEASE_MS, ORIGINS, origin_key};
+
+/// "Come back now" is said no more often than this.
+const MAX_AT_ONCE: u32 = 3;
+
+impl Model {
+    pub(super) async fn claim(&mut self, run: usize, token: u32, max: usize) -> Verdict {
+        for _ in 0..MAX_AT_ONCE {
+            let Some(held) = self.runs[run].holders.get(&token).filter(|held| !held.stalled).cloned() else {
+                return Ok(());
+            };
+            let claim = self.queue.claim(&held.holder, max).await;
+            let claim = claim.map_err(|error| Violation { law: Law::Answer, what: error.to_string() })?;
+            let told = self.runs[run].holders.get_mut(&token).and_then(|held| held.told.take());
+            demand(Law::Frozen, self.runs[run].frozen == (claim == Claim::Frozen), || format!("{claim:?}"))?;
+            match claim {
+                Claim::Tasks(tasks) => {
+                    self.check_woken(run, told).await?;
+                    return self.check_handed_out(run, token, max, &tasks);
+                }
+                Claim::Wait { until, sequence } if max > 0 => {
+                    self.check_wait(run, held.group, until)?;
+                    self.contend(run, held.group);
+                    let told = Told { until, sequence };
+                    self.runs[run].holders.entry(token).and_modify(|held| held.told = Some(told));
+                    self.woken_at = Some(until.as_microsecond().div_euclid(1_000) + 1);
+                    self.tally.count("wait");
+                    if until > self.timestamp() {
+                        return Ok(());
+                    }
+                }
+                Claim::Wait { .. } => {
+                    return demand(Law::Answer, !self.runs[run].ledger().is_drained(), || "drained".into());
+                }
+                Claim::Drained => {
+                    self.tally.count("drained");
+                    return demand(Law::Answer, self.runs[run].ledger().is_drained(), || "not drained".into());
+                }
+                Claim::Frozen => {
+                    self.tally.count("claim while frozen");
+                    return Ok(());
+                }
+            }
+        }
+        broken(Law::Moment, format!("told {MAX_AT_ONCE} times to come back at once"))
+    }
+
+    /// A group may have been told to wait at the budgets that are closed for what it has.
+    fn contend(&mut self, run: usize, group: usize) {
+        for place in self.runs[run].places().iter().filter(|place| place.group == group && !place.suspended) {
+            let (now, calls) = (self.now(), self.dearest(place.budget));
+            let budget = &mut self.budgets[place.budget];
+            let (ahead, lapses) = budget.ahead(now, None);
+            self.tally.add("claim beside a promise", (ahead > 0).into());
+            let opens_at = budget.surely_open_at(now, calls).max(lapses);
+            if opens_at > now {
+                budget.contend(opens_at);
+            }
+        }
+    }
+
+    /// Who was told to wait longer than he had to was woken.
+    async fn check_woken(&mut self, run: usize, told: Option<Told>) -> Verdict {
+        let Some(Told { until, sequence }) = told.filter(|told| told.until > self.timestamp()) else { return Ok(()) };
+        self.tally.count("woken before his time");
+        let wait = self.queue.wait(&self.runs[run].config.run, sequence, until);
+        // Else the runtime makes it wait when this test has run for long.
+        let woken = tokio::task::unconstrained(wait).now_or_never();
+        demand(Law::Woken, woken.is_some(), || format!("something was eligible before {until}, and no wait ended"))
+    }
+
+    fn check_wait(&self, run: usize, group: usize, until: Timestamp) -> Verdict {
+        demand(Law::Answer, !self.runs[run].ledger().is_drained(), || "nothing is left to wait for".into())?;
+        self.check_nothing_waits(run, group)?;
+        let Some(first) = self.first_opening(run, group) else { return Ok(()) };
+        let late_ms = until.as_millisecond() - first;
+        demand(Law::Moment, late_ms <= 0, || format!("told to come {late_ms} ms after something becomes eligible"))
+    }
+
+    /// All that is ready stands behind a gate that may be closed.
+    fn check_nothing_waits(&self, run: usize, group: usize) -> Verdict {
+        let mut open = self.open_places(run, &self.runs[run].places(), &self.load());
+        open.retain(|place| place.group == group);
+        demand(Law::NothingWaits, open.is_empty(), || format!("could go and was not handed out: {open:?}"))
+    }
+
+    fn check_handed_out(&mut self, run: usize, token: u32, max: usize, tasks: &[Leased]) -> Verdict {
+        demand(Law::Answer, (1..=max).contains(&tasks.len()), || format!("{} tasks instead of {max}", tasks.len()))?;
+        for leased in tasks {
+            self.hand_out(run, token, leased)?;
+        }
+        let group = self.runs[run].holders[&token].group;
+        if tasks.len() < max {
+            self.check_nothing_waits(run, group)?;
+        }
+        self.contend(run, group);
+        Ok(())
+    }
+
+    fn hand_out(&mut self, run: usize, token: u32, leased: &Leased) -> Verdict {
+        let now = self.now();
+        let Some(known) = self.runs[run].tasks.get(&leased.task.id).cloned() else {
+            return broken(Law::Once, format!("nobody pushed {:?}", leased.task));
+        };
+        match known.state {
+            State::Queued => {}
+            State::Leased(_) => return broken(Law::OneLease, "it is leased already"),
+            State::Delayed { until, .. } => return broken(Law::Delay, format!("{} ms early", until - now)),
+            State::Done | State::Dead | State::Dropped => return broken(Law::Once, "it is settled already"),
+        }
+        let is_new = self.runs[run].numbers.insert(leased.lease.lease);
+        demand(Law::OneLease, is_new, || "a lease's number came twice".into())?;
+        same(Law::Answer, &leased.task, &known.task)?;
+        same(Law::Answer, &leased.lease.task, &known.task.id)?;
+        same(Law::Charges, &leased.attempt, &known.attempts)?;
+        self.check_place(run, token, &known)?;
+
+        let calls = self.runs[run].calls(&known);
+        let budget = self.runs[run].nodes[known.node].expect("checked").budget;
+        let (ahead, _) = self.budgets[budget].ahead(now, None);
+        self.tally.add("task handed out beside a promise", (ahead > 0).into());
+        self.budgets[budget].check(now, calls, ahead)?;
+        self.budgets[budget].spend(now, calls);
+        self.origins[known.origin].last_sent = Some(now);
+        let lease =
+            Lease { lease: leased.lease, token, expires: now + LEASE_MS, sent_at: now, budget, calls, elsewhere: None };
+        let entry = self.runs[run].known(known.task.id);
+        (entry.state, entry.attempts) = (State::Leased(lease), entry.attempts + 1);
+        self.tally.count("task handed out");
+        Ok(())
+    }
+
+    /// Whether it is this task's turn, and its gates are open.
+    fn check_place(&mut self, run: usize, token: u32, known: &Known) -> Verdict {
+        let (places, load) = (self.runs[run].places(), self.load());
+        let place = places.iter().find(|place| (place.node, place.origin) == (known.node, known.origin)).copied();
+        let Some(place) = place else { return broken(Law::Account, "its node is gone") };
+        demand(Law::Suspended, !place.suspended, || "its node is suspended".into())?;
+        same(Law::Group, &place.group, &self.runs[run].holders[&token].group)?;
+        let older = self.runs[run].tasks.values().find(|other| {
+            other.is_queued() && (other.node, other.origin) == (known.node, known.origin) && other.rank() < known.rank()
+        });
+        demand(Law::Order, older.is_none(), || format!("{older:?} comes before {known:?}"))?;
+        let open = self.open_places(run, &places, &load);
+        self.runs[run].turns.served(&place, &places, &open)?;
+        self.check_origin(run, known.origin, true)?;
+        let is_full = self.is_budget_full(place.budget, &load);
+        demand(Law::Concurrency, !is_full, || "as many of the budget are under way as may be".into())
+    }
+
+    fn check_origin(&self, run: usize, origin: usize, is_one_more: bool) -> Verdict {
+        let until = self.origins[origin].backs_off_until(self.now());
+        demand(Law::BackOff, until.is_none(), || format!("{} asked to be left alone", ORIGINS[origin]))?;
+        let is_full = is_one_more && self.is_origin_full(run, origin, &self.load());
+        demand(Law::Concurrency, !is_full, || format!("as many are under way to {} as may be", ORIGINS[origin]))
+    }
+
+    pub(super) async fn permit(&mut self, run: usize, pick: usize, elsewhere: Option<usize>) -> Verdict {
+        let Some((_, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
+        let origin = elsewhere.unwrap_or(self.runs[run].tasks[&ids[0]].origin);
+        self.permit_for(run, ids[0], origin).await
+    }
+
+    pub(super) async fn permit_again(&mut self, run: usize) -> Verdict {
+        let Some((id, origin)) = self.runs[run].waiting_permit.take() else { return Ok(()) };
+        self.permit_for(run, id, origin).await
+    }
+
+    async fn permit_for(&mut self, run: usize, id: TaskId, origin: usize) -> Verdict {
+        let Some(known) = self.runs[run].tasks.get(&id).cloned() else { return Ok(()) };
+        let Some(lease) = known.lease().cloned() else { return Ok(()) };
+        let Some(Held { holder, stalled: false, .. }) = self.runs[run].holders.get(&lease.token).cloned() else {
+            return Ok(());
+        };
+        let permit = self.ask_permit(&holder, &lease.lease, origin).await?;
+        demand(Law::Frozen, self.runs[run].frozen == (permit == Permit::Frozen), || format!("{permit:?}"))?;
+        let now = self.now();
+        let is_own = origin == known.origin;
+        let name = (run, lease.lease.lease);
+        let calls = if is_own { lease.calls } else { 1 };
+        let is_one_more = !is_own && lease.elsewhere != Some(origin);
+        match permit {
+            Permit::Granted => {
+                self.tally.count(if is_own { "permit" } else { "permit elsewhere" });
+                self.check_origin(run, origin, is_one_more)?;
+                let budget = &mut self.budgets[lease.budget];
+                let (ahead, _) = budget.ahead(now, Some(name));
+                let was_promised = budget.reserved.iter().any(|known| (known.run, known.lease) == name);
+                self.tally.add("permit that was promised", was_promised.into());
+                budget.check(now, calls, ahead)?;
+                budget.spend(now, calls);
+                budget.reserved.retain(|known| (known.run, known.lease) != name);
+                self.origins[origin].last_sent = Some(now);
+                let elsewhere = (!is_own).then_some(origin);
+                self.runs[run].known(id).state = State::Leased(Lease { sent_at: now, elsewhere, ..lease });
+                Ok(())
+            }
+            Permit::Wait { until, gate } => {
+                self.tally.count("permit that waits");
+                self.runs[run].waiting_permit = Some((id, origin));
+                demand(Law::Moment, until > self.timestamp(), || "told to come back at once".into())?;
+                let is_closed = match gate {
+                    Gate::OriginBackOff { .. } => self.origins[origin].backs_off_until(now).is_some(),
+                    Gate::OriginConcurrency { .. } => is_one_more && self.is_origin_full(run, origin, &self.load()),
+                    Gate::Budget { .. } | Gate::Hours { .. } => {
+                        let budget = &mut self.budgets[lease.budget];
+                        let (ahead, _) = budget.ahead(now, Some(name));
+                        let is_closed = budget.surely_open_at(now, calls) > now || ahead > 0;
+                        budget.reserve(run, lease.lease.lease, calls, until.as_microsecond());
+                        self.woken_at = Some(until.as_microsecond().div_euclid(1_000) + 1);
+                        is_closed
+                    }
+                    _ => false,
+                };
+                demand(Law::NothingWaits, is_closed, || format!("{gate:?} is open, and a permit waits for it"))
+            }
+            Permit::Frozen => Ok(()),
+        }
+    }
+
+    async fn ask_permit(&self, holder: &Holder, lease: &LeaseRef, origin: usize) -> Result<Permit, Violation> {
+        let permit = self.queue.permit(holder, lease, &origin_key(ORIGINS[origin])).await;
+        permit.map_err(|error| Violation { law: Law::Answer, what: error.to_string() })
+    }
+}
