@@ -40,7 +40,7 @@ pub struct CrawlContext {
     pub clock: SharedClock,
     /// What is shown while it runs.
     pub progress: Arc<Progress>,
-    /// The traversals that they have opened.
+    /// The traversals that they have open.
     pub traversals: Traversals,
 }
 

@@ -141,15 +141,16 @@ pub(super) fn judge(closing: &Closing<'_>) -> Verdict {
     guarded.decide(closing.section, closing.number, closing.held_by, closing.close)
 }
 
-/// Judges a section that nobody lists or wants any more: none of its `records` is seen.
+/// Judges a section that nobody lists or wants any more: none of its `records` is seen, and `number` stays.
 pub(super) fn judge_gone(
     section: &SectionKey,
+    number: u64,
     records: u64,
     held: Option<(u64, u64)>,
     close: &CloseTraversal,
 ) -> Verdict {
     // An approval of a sweep that held only some of the records does not cover all of them.
-    let approved = held.is_some_and(|(number, held)| held == records && is_approved(section, number, close));
+    let approved = held == Some((number, records)) && is_approved(section, number, close);
     if approved || !trips(close.guard, records, records) {
         return Verdict { sweep_below: u64::MAX, swept: records, ..Verdict::default() };
     }

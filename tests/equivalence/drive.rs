@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use trawler::clock::SharedClock;
+use trawler::clock::{Clock as _, SharedClock};
 use trawler::crawler::http::{HttpClient, HttpConfig};
 use trawler::local::export::Format;
 use trawler::local::manifests::ManifestSet;
@@ -125,6 +125,7 @@ impl Play<'_> {
         self.stage.clock.advance(Duration::from_hours(24));
         {
             let mut world = self.world.lock().unwrap();
+            world.now = self.stage.clock.now().as_second();
             plan.before.iter().for_each(|change| world.change(*change));
             world.begin_run(&plan.faults, &plan.during);
         }
@@ -323,6 +324,7 @@ impl Play<'_> {
             nodes: nodes.collect(),
             guard: DeletionGuard { max_percent, min_records },
             approved: doing.approved.clone(),
+            incremental: plan.incremental,
             was_killed: world.attempt > doing.first_attempt,
         }
     }

@@ -54,6 +54,8 @@ pub(crate) struct RunPlan {
     pub(crate) limits: Vec<(u8, Limit)>,
     /// Every deletion that is held is approved.
     pub(crate) approves: bool,
+    /// It asks for what changed, where that can be asked.
+    pub(crate) incremental: bool,
     pub(crate) kills: Vec<Kill>,
 }
 
@@ -236,6 +238,7 @@ impl RunPlan {
             plan.limits.push((dice.small(3), limit));
         }
         plan.approves = dice.percent(40);
+        plan.incremental = dice.percent(30);
         if dice.percent(50) {
             plan.kills = (0..dice.count(1, 3)).map(|_| Kill::of(dice)).collect();
         }
@@ -297,8 +300,8 @@ impl fmt::Display for History {
             write!(f, "\n  node {speaks:?}: sections of {sections:?} records, pages of {page_size}")?;
         }
         for (number, plan) in runs.iter().enumerate() {
-            let RunPlan { before, during, faults, down, absent, limits, approves, kills } = plan;
-            write!(f, "\n  run {}:", number + 1)?;
+            let RunPlan { before, during, faults, down, absent, limits, approves, incremental, kills } = plan;
+            write!(f, "\n  run {}{}:", number + 1, if *incremental { ", incremental" } else { "" })?;
             for (what, told) in [
                 ("before", told(before)),
                 ("during, after so many requests", told(during)),

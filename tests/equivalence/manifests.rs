@@ -55,6 +55,7 @@ impl Inputs<'_> {
         );
         let spec = json!({
             "catalogRef": {"name": CATALOG},
+            "mode": if self.plan.incremental { "Incremental" } else { "Full" },
             "tokens": self.history.crawlers,
             "maxFailedNodesPercent": 100,
             "retries": {"limit": 1, "initialDelay": "1ms", "maxDelay": "2ms"},

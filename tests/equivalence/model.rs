@@ -30,6 +30,8 @@ pub(crate) struct Facts<'l> {
     /// Sections of which the held sweep is approved.
     pub(crate) approved: BTreeSet<Key>,
     pub(crate) was_killed: bool,
+    /// It asks for what changed, where that can be asked.
+    pub(crate) incremental: bool,
 }
 
 /// A node in a run.
@@ -133,6 +135,7 @@ impl Model {
             limit: node.limit,
             guard: facts.guard,
             approved: facts.approved.contains(&key),
+            incremental: facts.incremental,
             had_nested: self.edges.get(&key).is_some_and(|edges| !edges.is_empty()),
         };
         let requests = facts.requests.get(&key).map_or(&[][..], Vec::as_slice);

@@ -15,7 +15,7 @@ pub(crate) async fn serve(world: Arc<Mutex<World>>) -> HttpServer {
         let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
         world.count();
         let Some((node, section, rest)) = parse_path(&seen.target) else { return Reply::status(404) };
-        Request { world: &mut world, seen, node, section }.answer(rest)
+        Request { world: &mut world, seen, node, section, since: None }.answer(rest)
     })
     .await
 }
@@ -37,6 +37,8 @@ struct Request<'a> {
     seen: &'a Seen,
     node: usize,
     section: usize,
+    /// It asks for what changed since then.
+    since: Option<i64>,
 }
 
 impl Request<'_> {
@@ -48,6 +50,7 @@ impl Request<'_> {
             return self.say(fault, "versions".to_owned(), answer, Reply::ok(body.to_string()));
         }
         let offset = number(self.seen, "start").or_else(|| number(self.seen, "from")).unwrap_or(0);
+        self.since = since(self.seen);
         match self.world.nodes[self.node].speaks {
             Speaks::Ckan => self.package_search(offset),
             Speaks::Dsp => self.catalogue(offset),
@@ -56,15 +59,42 @@ impl Request<'_> {
         }
     }
 
+    /// What is asked for, of what there is; and the rest.
+    fn shown(&self) -> (Vec<Item>, Vec<Item>) {
+        let shown = self.world.nodes[self.node].sections[self.section].shown().iter().cloned();
+        shown.partition(|item| self.since.is_none_or(|since| item.modified >= since))
+    }
+
     /// The page that begins here, and whether more follow.
     fn page(&self, offset: usize, size: usize) -> (Vec<Item>, bool) {
-        let shown = self.world.nodes[self.node].sections[self.section].shown();
+        let (shown, _) = self.shown();
         let end = (offset + size).min(shown.len());
         (shown.get(offset..end).unwrap_or_default().to_vec(), end < shown.len())
     }
 
     fn total(&self) -> u64 {
-        self.world.nodes[self.node].sections[self.section].shown().len() as u64
+        self.shown().0.len() as u64
+    }
+
+    fn address(&self, offset: usize) -> String {
+        format!("{}from={offset}", if self.since.is_some() { "changes, " } else { "" })
+    }
+
+    /// A question for changes may be refused: that is an answer, and what follows is everything.
+    fn say_of_page(&mut self, fault: Option<FaultKind>, offset: usize, mut answer: Answer, reply: Reply) -> Reply {
+        let address = self.address(offset);
+        answer.changes = self.since.is_some();
+        answer.offset = Some(offset);
+        if answer.changes && offset == 0 {
+            answer.left_out = self.shown().1;
+        }
+        match fault {
+            Some(FaultKind::Status(status)) if answer.changes && offset == 0 => {
+                let answer = Answer { next: Some("from=0".to_owned()), refused: true, ..Answer::default() };
+                self.say(None, address, answer, Reply::status(status))
+            }
+            _ => self.say(fault, address, answer, reply.field("Date", date(self.world.now))),
+        }
     }
 
     fn package_search(mut self, offset: usize) -> Reply {
@@ -72,11 +102,14 @@ impl Request<'_> {
         let (mut items, _) = self.page(offset, rows);
         let (total, number) = (self.total(), offset / rows);
         let (fault, nameless) = self.fault(Some(number), &mut items);
-        let mut results: Vec<Value> = items.iter().map(|item| json!({"id": item.id, "title": title(item)})).collect();
+        let mut results: Vec<Value> = items
+            .iter()
+            .map(|item| json!({"id": item.id, "title": title(item), "metadata_modified": moment(item.modified)}))
+            .collect();
         results.extend((0..nameless).map(|_| json!({"title": "Nameless"})));
         let body = json!({"success": true, "result": {"count": total, "results": results}});
-        let answer = Answer { items, nameless, total: Some(total), offset: Some(offset), ..Answer::default() };
-        self.say(fault, format!("from={offset}"), answer, Reply::ok(body.to_string()))
+        let answer = Answer { items, nameless, total: Some(total), ..Answer::default() };
+        self.say_of_page(fault, offset, answer, Reply::ok(body.to_string()))
     }
 
     fn catalogue(mut self, offset: usize) -> Reply {
@@ -107,8 +140,8 @@ impl Request<'_> {
         if let Some(next) = &next {
             reply = reply.field("Link", format!("<?{next}>; rel=\"next\""));
         }
-        let answer = Answer { items, nameless, next, listed, offset: Some(offset), ..Answer::default() };
-        self.say(fault, format!("from={offset}"), answer, reply)
+        let answer = Answer { items, nameless, next, listed, ..Answer::default() };
+        self.say_of_page(fault, offset, answer, reply)
     }
 
     fn feed(mut self, offset: usize, gives_total: bool) -> Reply {
@@ -117,18 +150,19 @@ impl Request<'_> {
         let (fault, nameless) = self.fault(Some(offset / size), &mut items);
         let total = gives_total.then(|| self.total());
         let mut body = turtle(&items, nameless);
-        write!(body, "<#page> a hydra:PartialCollectionView").unwrap();
-        let next = has_next.then(|| format!("from={}", offset + size));
-        if let Some(next) = &next {
-            write!(body, " ; hydra:next <?{next}>").unwrap();
+        // The links of a list of changes carry the question on, as ckanext-dcat's do.
+        let question = self.since.map(|since| format!("&modified_since={}", moment(since))).unwrap_or_default();
+        write!(body, "<#view> a hydra:PartialCollectionView ; hydra:first <?from=0{question}>").unwrap();
+        let next = has_next.then(|| self.address(offset + size));
+        if next.is_some() {
+            write!(body, " ; hydra:next <?from={}{question}>", offset + size).unwrap();
         }
         if let Some(total) = total {
             write!(body, " ; hydra:totalItems {total}").unwrap();
         }
         body.push_str(" .\n");
-        let answer = Answer { items, nameless, total, next, offset: Some(offset), ..Answer::default() };
-        let reply = Reply::ok(body).field("Content-Type", "text/turtle");
-        self.say(fault, format!("from={offset}"), answer, reply)
+        let answer = Answer { items, nameless, total, next, ..Answer::default() };
+        self.say_of_page(fault, offset, answer, Reply::ok(body).field("Content-Type", "text/turtle"))
     }
 
     fn document(mut self) -> Reply {
@@ -192,4 +226,25 @@ fn turtle(items: &[Item], nameless: u64) -> String {
 fn number(seen: &Seen, name: &str) -> Option<usize> {
     let (_, query) = seen.target.split_once('?')?;
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+/// The moment from which on changes are asked for.
+fn since(seen: &Seen) -> Option<i64> {
+    let (_, query) = seen.target.split_once('?')?;
+    let asked = url::form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| match &*name {
+        "fq" => Some(value.strip_prefix("metadata_modified:[")?.strip_suffix(" TO *]")?.to_owned()),
+        "modified_since" => Some(format!("{value}Z")),
+        _ => None,
+    })?;
+    Some(asked.parse::<jiff::Timestamp>().unwrap().as_second())
+}
+
+/// A moment as CKAN writes it.
+fn moment(second: i64) -> String {
+    jiff::Timestamp::from_second(second).unwrap().strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+/// A moment as HTTP writes it.
+fn date(second: i64) -> String {
+    httpdate::fmt_http_date(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second.unsigned_abs()))
 }

@@ -71,6 +71,7 @@ fn smaller(history: &History) -> Vec<History> {
         with(&|history| history.runs[run].absent.clear());
         with(&|history| history.runs[run].limits.clear());
         with(&|history| history.runs[run].approves = false);
+        with(&|history| history.runs[run].incremental = false);
     }
     if history.nodes.len() > 1 {
         with(&|history| history.nodes.truncate(history.nodes.len() - 1));

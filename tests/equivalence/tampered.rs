@@ -173,31 +173,6 @@ impl Store for Tampered {
         self.write(self.store.close_traversal(traversal, self.tamper(close))).await
     }
 
-    async fn sweep_expired_node(
-        &self,
-        run: &RunId,
-        node: &NodeName,
-        close: CloseTraversal,
-    ) -> Result<Vec<SectionReport>, StoreError> {
-        self.write(self.store.sweep_expired_node(run, node, self.tamper(close))).await
-    }
-
-    async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError> {
-        self.store.begin_spending(now).await
-    }
-
-    async fn spend(&self, spending: Spending) -> Result<(), StoreError> {
-        self.store.spend(spending).await
-    }
-
-    async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {
-        self.store.spendings(after).await
-    }
-
-    async fn end_spending(&self) -> Result<(), StoreError> {
-        self.store.end_spending().await
-    }
-
     async fn sweep_unlisted(
         &self,
         run: &RunId,
@@ -217,6 +192,31 @@ impl Store for Tampered {
         close: CloseTraversal,
     ) -> Result<Vec<SectionReport>, StoreError> {
         self.write(self.store.sweep_removed_node(run, node, self.tamper(close))).await
+    }
+
+    async fn sweep_expired_node(
+        &self,
+        run: &RunId,
+        node: &NodeName,
+        close: CloseTraversal,
+    ) -> Result<Vec<SectionReport>, StoreError> {
+        self.write(self.store.sweep_expired_node(run, node, self.tamper(close))).await
+    }
+
+    async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError> {
+        self.write(self.store.begin_spending(now)).await
+    }
+
+    async fn spend(&self, spending: Spending) -> Result<(), StoreError> {
+        self.write(self.store.spend(spending)).await
+    }
+
+    async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {
+        self.store.spendings(after).await
+    }
+
+    async fn end_spending(&self) -> Result<(), StoreError> {
+        self.write(self.store.end_spending()).await
     }
 
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError> {

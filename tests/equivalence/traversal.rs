@@ -10,6 +10,8 @@
 //!   nothing unread that could be one of the records it did not see. Where a total
 //!   shrank while the list was read, what was not seen may have slipped by, unless the reader looked for it, as it does
 //!   for CKAN if no more than a page is gone.
+//! - **Changes.** In an incremental run a list of what changed, or nothing at all, deletes nothing, and need not be as long as a total says. What it leaves out is known
+//!   as it is: the question was put right.
 //! - **Sweep.** A complete traversal deletes what it did not see, unless that is more than the guard lets pass, or all
 //!   there is: then all stays, and waits for a person. An approval covers what was not seen by the traversal that it names
 //!   and has not been seen since.
@@ -19,13 +21,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use trawler::store::{ChangeKind, DeletionGuard};
 
 use crate::history::{Limit, Speaks};
-use crate::world::{Answer, Entry};
+use crate::world::{Answer, Entry, Item};
 
 /// A section as the store must have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) records: BTreeMap<String, Kept>,
     pub(crate) held: Option<Held>,
+    /// The run that gave it its last number.
+    pub(crate) numbered_in: u32,
+    /// Ids that were deleted: a list of changes does not bring back what is there again and has not changed.
+    pub(crate) deleted: BTreeSet<String>,
 }
 
 /// A record as the store must have it.
@@ -80,6 +86,8 @@ pub(crate) struct Terms {
     pub(crate) guard: DeletionGuard,
     /// The held sweep is approved.
     pub(crate) approved: bool,
+    /// The run asks for changes.
+    pub(crate) incremental: bool,
     /// Sections listed before, that this traversal may miss.
     pub(crate) had_nested: bool,
 }
@@ -110,7 +118,7 @@ impl Known {
         end: End,
         terms: &Terms,
     ) -> Result<Ending, String> {
-        let mut known = self.clone();
+        let mut known = Self { numbered_in: terms.run, ..self.clone() };
         let mut outcome = Outcome::default();
         let mut changes = Changes::new();
         let mut cut = gave_up;
@@ -123,6 +131,7 @@ impl Known {
             if answer.not_modified {
                 known.must_be(answer)?;
             }
+            known.must_have(&answer.left_out)?;
             let before = given;
             for item in &answer.items {
                 given += known.sight(item.id.clone(), item.version, terms.run, &mut outcome, &mut changes);
@@ -158,7 +167,11 @@ impl Known {
         let fresh = unseen.values().filter(|was_held| !**was_held).count() as u64;
         let is_short = total.is_some_and(|total| given + nameless < total);
         let may_be_there = (nameless > 0 || slipped) && fresh > 0;
-        outcome.partial = cut || is_short || may_be_there || end == End::CutShort;
+        let is_of_changes = terms.incremental && !answers.iter().any(|answer| answer.is_of_all());
+        outcome.partial = cut || end == End::CutShort || (!is_of_changes && (is_short || may_be_there));
+        if is_of_changes {
+            return Ok(Ending { known, outcome, changes, listed: Some(listed) });
+        }
         outcome.kept_unseen = unseen.len() as u64;
         let mut ending = Ending { known, outcome, changes, listed: Some(listed) };
         if !ending.outcome.partial {
@@ -178,11 +191,18 @@ impl Known {
         if trips(guard, records, records) && !is_approved {
             outcome.held = Some(records);
             outcome.kept_unseen = records;
-            known.held = self.held.filter(|held| held.records == records).or(Some(Held { since: run, records }));
+            known.held = Some(match self.held {
+                Some(held) if held.records == records => held,
+                Some(held) if held.since == self.numbered_in => {
+                    known.numbered_in = run;
+                    Held { since: run, records }
+                }
+                _ => Held { since: self.numbered_in, records },
+            });
         } else {
             outcome.deleted = records;
             changes.extend(known.records.keys().map(|id| (ChangeKind::Deleted, id.clone())));
-            known.records.clear();
+            known.deleted.extend(std::mem::take(&mut known.records).into_keys());
             known.held = None;
         }
         Ending { known, outcome, changes, listed: None }
@@ -224,6 +244,16 @@ impl Known {
         } else {
             Err(format!("not modified was believed of {theirs:?}, known was {ours:?}"))
         }
+    }
+}
+
+impl Known {
+    /// What a question for changes leaves out must be known as it is.
+    fn must_have(&self, left_out: &[Item]) -> Result<(), String> {
+        let is_known = |item: &Item| self.records.get(&item.id).is_some_and(|kept| kept.version == item.version);
+        let missed = left_out.iter().find(|item| !is_known(item) && !self.deleted.contains(&item.id));
+        missed
+            .map_or(Ok(()), |item| Err(format!("it asked for changes, which leaves out {item:?}, which is not known")))
     }
 }
 
@@ -275,6 +305,7 @@ impl Ending {
         self.outcome.kept_unseen = stays;
         for id in goes {
             self.known.records.remove(id);
+            self.known.deleted.insert(id.clone());
             self.changes.insert((ChangeKind::Deleted, id.clone()));
         }
         let is_held = stays > 0 || (all == 0 && misses_all && !terms.approved);

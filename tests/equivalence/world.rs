@@ -22,6 +22,8 @@ pub(crate) struct World {
     /// The process is killed when so many are.
     kill: Option<(u32, CancellationToken)>,
     serial: u64,
+    /// The servers' clock, in seconds.
+    pub(crate) now: i64,
 }
 
 /// A node's server.
@@ -49,6 +51,8 @@ pub(crate) struct Section {
 pub(crate) struct Item {
     pub(crate) id: String,
     pub(crate) version: u64,
+    /// When it was changed, by the servers' clock.
+    pub(crate) modified: i64,
 }
 
 /// A request that arrived.
@@ -78,6 +82,11 @@ pub(crate) struct Answer {
     pub(crate) offset: Option<usize>,
     /// "Not modified": `items` is what the document has.
     pub(crate) not_modified: bool,
+    /// A list of what changed, and on its first page what that leaves out.
+    pub(crate) changes: bool,
+    pub(crate) left_out: Vec<Item>,
+    /// The question for changes is refused.
+    pub(crate) refused: bool,
 }
 
 impl World {
@@ -91,13 +100,14 @@ impl World {
             answered: 0,
             kill: None,
             serial: 0,
+            now: 0,
         };
         for plan in &history.nodes {
             let sections = plan.sections.iter().enumerate().map(|(number, count)| Section {
                 parent: number.saturating_sub(1) * usize::from(plan.page_size % 2 == 0),
                 is_listed: true,
                 is_empty: false,
-                items: (0..*count).map(|_| world_item(&mut world.serial)).collect(),
+                items: (0..*count).map(|_| world_item(&mut world.serial, 0)).collect(),
             });
             let sections = sections.collect();
             world.nodes.push(Node { speaks: plan.speaks, page_size: plan.page_size, sections });
@@ -107,6 +117,8 @@ impl World {
 
     /// A run begins: these things go wrong in it, and these happen while it goes on.
     pub(crate) fn begin_run(&mut self, faults: &[Fault], during: &[(u32, Change)]) {
+        // What happens while it goes on happens a while after it began.
+        self.now += 600;
         self.faults = faults.iter().map(|fault| (*fault, false)).collect();
         self.during = during.to_vec();
         self.answered = 0;
@@ -158,13 +170,14 @@ impl World {
         let count = section.items.len();
         let at = if count == 0 { 0 } else { usize::from(place.record) % count };
         match change {
-            Change::Add(_) => section.items.insert(at, world_item(&mut self.serial)),
+            Change::Add(_) => section.items.insert(at, world_item(&mut self.serial, self.now)),
             Change::ToggleNested(_) => section.is_listed = number == 0 || !section.is_listed,
             Change::ToggleEmpty(_) => section.is_empty = !section.is_empty,
             _ if count == 0 => {}
             Change::Edit(_) => {
                 self.serial += 1;
                 section.items[at].version = self.serial;
+                section.items[at].modified = self.now;
             }
             Change::Remove(_) => drop(section.items.remove(at)),
             Change::Move(_, to) => {
@@ -186,10 +199,10 @@ pub(crate) fn locate(nodes: &[Node], place: Place) -> (usize, usize) {
 }
 
 /// A new record. Its id tells nothing about when it came, so that in a list of ids it can be anywhere.
-fn world_item(serial: &mut u64) -> Item {
+fn world_item(serial: &mut u64, modified: i64) -> Item {
     *serial += 1;
     let id = format!("d{:03}-{serial}", (*serial * 7919) % 1000);
-    Item { id, version: *serial }
+    Item { id, version: *serial, modified }
 }
 
 impl Section {
@@ -200,6 +213,11 @@ impl Section {
 }
 
 impl Answer {
+    /// It is a page of everything, or leads to one.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.refused || (self.offset.is_some() && !self.changes && !self.not_modified)
+    }
+
     /// How many entries it has, with id or without.
     pub(crate) fn entries(&self) -> usize {
         self.items.len() + usize::try_from(self.nameless).unwrap()
