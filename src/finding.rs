@@ -157,6 +157,31 @@ pub enum Limited {
     ForeignPageLink,
 }
 
+/// One failure of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskFailure {
+    /// When.
+    pub at: Timestamp,
+    /// Why, for people.
+    pub why: String,
+}
+
+impl TaskFailure {
+    /// So many failures of a task are kept, the latest.
+    pub const MAX_KEPT: usize = 5;
+    /// A reason is cut to so many characters.
+    pub const MAX_WHY_CHARS: usize = 256;
+
+    /// Adds a failure to those of its task.
+    pub fn note(history: &mut Vec<Self>, at: Timestamp, why: &str) {
+        if history.len() >= Self::MAX_KEPT {
+            history.remove(0);
+        }
+        history.push(Self { at, why: why.chars().take(Self::MAX_WHY_CHARS).collect() });
+    }
+}
+
 /// A character as it may be shown: blanks for what breaks lines, U+FFFD for what acts on a terminal or turns text around.
 pub fn harmless(c: char) -> char {
     match c {

@@ -17,11 +17,11 @@ use super::progress::Stage;
 use super::settle::Verdict;
 use super::worker::CrawlerError;
 use crate::clock::Stopwatch;
-use crate::finding::{Checkpoint, Limited, Validators, harmless};
+use crate::finding::{Checkpoint, Limited, TaskFailure, Validators, harmless};
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal};
+use crate::store::{Committed, FailedTask, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -35,8 +35,16 @@ const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
-    /// Requests of tries that failed, of tasks that will be tried again: they count as the task's when it is settled.
-    spent: Mutex<HashMap<TaskId, u64>>,
+    /// Tries that failed, of tasks that will be tried again.
+    tries: Mutex<HashMap<TaskId, Tries>>,
+}
+
+/// What a task went through before.
+#[derive(Debug, Default)]
+struct Tries {
+    /// Requests: they count as the task's when it is settled.
+    requests: u64,
+    failures: Vec<TaskFailure>,
 }
 
 /// A section as this process works on it.
@@ -259,8 +267,8 @@ impl TaskRun<'_> {
         self.context.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
-        self.context.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tries(&self) -> MutexGuard<'_, HashMap<TaskId, Tries>> {
+        self.context.traversals.tries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What requests of this task have cost: the first one what the queue takes for it, the others one call each.
@@ -275,7 +283,7 @@ impl TaskRun<'_> {
         if requests == 0 {
             return Ok(());
         }
-        *self.spent().entry(self.task.id).or_default() += requests;
+        self.tries().entry(self.task.id).or_default().requests += requests;
         let spending = Spending::none(self.task.section.node.clone(), self.context.clock.now());
         self.context.store.spend(Spending { calls: self.calls(requests), ..spending }).await
     }
@@ -285,7 +293,7 @@ impl TaskRun<'_> {
         effects.close_when_drained = Some(self.context.close_request(None));
         if effects.task == self.task.id {
             (effects.calls, effects.at) = (self.calls(effects.requests), self.context.clock.now());
-            effects.requests += self.spent().remove(&self.task.id).unwrap_or(0);
+            effects.requests += self.tries().remove(&self.task.id).unwrap_or_default().requests;
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
@@ -327,6 +335,8 @@ impl TaskRun<'_> {
         match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
             Verdict::Retry(delay) => {
                 self.spend_in_vain(requests).await?;
+                let now = self.context.clock.now();
+                TaskFailure::note(&mut self.tries().entry(self.task.id).or_default().failures, now, &sentence);
                 debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
                     delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
@@ -348,9 +358,11 @@ impl TaskRun<'_> {
             Err(_) => return Ok(()),
         };
         if let Some(SectionWork::Open(open)) = work.get() {
+            let earlier = self.tries().get(&self.task.id).map(|tries| tries.failures.clone()).unwrap_or_default();
+            let (kind, page) = (self.task.kind, self.task.page);
             let effects = TaskEffects {
                 task: self.task.id,
-                result: TaskResult::Failed { why: why.to_owned() },
+                result: TaskResult::Failed(FailedTask { kind, page, why: why.to_owned(), earlier }),
                 requests,
                 ..TaskEffects::default()
             };

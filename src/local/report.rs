@@ -292,7 +292,7 @@ fn crawled_node(
     let seen = totals.added + totals.updated + totals.unchanged;
     let trouble = sections.iter().find_map(|section| {
         let partial = section.partial.as_ref()?;
-        Some(section.failures.first().unwrap_or(partial).clone())
+        Some(section.failures.first().map_or(partial, |task| &task.why).clone())
     });
     let (state, mut message) = match (problem, trouble) {
         (Some(problem), _) => (NodeResult::Failed, Some(problem.clone())),

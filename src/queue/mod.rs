@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use crate::finding::TaskFailure;
 pub use crate::flow::{
     BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
     SPENT_STRETCH, Spent, Unit,
@@ -117,12 +118,6 @@ pub type SharedQueue = Arc<dyn Queue>;
 
 /// Dead tasks of a run that are kept with their history.
 pub const MAX_DEAD_KEPT: usize = 1000;
-
-/// The latest failures of a task that are kept.
-pub const MAX_FAILURES_KEPT: usize = 5;
-
-/// A reason is cut to so many characters.
-pub const MAX_WHY_CHARS: usize = 256;
 
 /// Asks for a token's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -359,15 +354,6 @@ pub struct DeadTask {
     pub charges: u32,
     /// Why it failed: its latest failures, the last being the one that ended it.
     pub history: Vec<TaskFailure>,
-}
-
-/// One failure of a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskFailure {
-    /// When.
-    pub at: Timestamp,
-    /// Why, for people.
-    pub why: String,
 }
 
 /// What a lane holds and waits for.

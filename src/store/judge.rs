@@ -205,7 +205,7 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
         return Some(why.clone());
     }
     if tally.failed > 0 {
-        let first = tally.failures.first().map_or("no reason was given", String::as_str);
+        let first = tally.failures.first().map_or("no reason was given", |task| task.why.as_str());
         return Some(match tally.failed {
             1 => format!("a request failed: {first}"),
             n => format!("{n} requests failed, the first because: {first}"),

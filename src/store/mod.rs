@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
 pub use self::node::{NodeOutcome, NodeReading, NodeState};
-pub use self::section::{ReadAs, ReadMode, SectionReport, SectionState};
+pub use self::section::{FailedTask, ReadAs, ReadMode, SectionReport, SectionState};
 pub use self::spending::Spending;
 use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
 use crate::record::ContentHash;
@@ -298,11 +298,8 @@ pub enum TaskResult {
     /// The document has not changed since the last complete traversal: all of the section's records, and the nested
     /// sections it listed, count as seen.
     NotModified,
-    /// Given up, for this reason.
-    Failed {
-        /// One sentence.
-        why: String,
-    },
+    /// Given up.
+    Failed(FailedTask),
     /// Not wanted any more, because of `limited`.
     Dropped,
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Forgiven, Rejected};
-use crate::task::SectionKey;
+use crate::finding::{Forgiven, Rejected, TaskFailure};
+use crate::task::{SectionKey, TaskKind};
 
 /// What a traversal came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +33,9 @@ pub struct SectionReport {
     /// Set if the sweep waits for a person: so many records would go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
-    /// Tasks that failed: the first twenty reasons.
+    /// Tasks that were given up: the first twenty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<String>,
+    pub failures: Vec<FailedTask>,
     /// Tasks that failed.
     pub failed_tasks: u64,
     /// Requests sent.
@@ -58,6 +58,21 @@ pub struct SectionReport {
     /// The server's own number of records, if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+/// A task that was given up, and what it went through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedTask {
+    /// What it was to fetch.
+    pub kind: TaskKind,
+    /// How many pages of the section came before it.
+    pub page: u32,
+    /// Why it was given up, in one sentence.
+    pub why: String,
+    /// Its tries before that, oldest first: the latest ones, as far as this process made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<TaskFailure>,
 }
 
 /// How a section was read.

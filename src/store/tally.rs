@@ -5,10 +5,10 @@ use std::mem::take;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, TaskEffects, TaskResult};
+use super::{FailedTask, Mode, TaskEffects, TaskResult};
 use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
 
-/// How many reasons of failed tasks are kept.
+/// How many failed tasks are kept.
 const MAX_FAILURES: usize = 20;
 /// How many rejected records are kept.
 const MAX_REJECTED: usize = 100;
@@ -20,7 +20,7 @@ pub(super) struct Tally {
     /// Tasks settled, except those that only led on to others.
     pub(super) listing: u64,
     pub(super) failed: u64,
-    pub(super) failures: Vec<String>,
+    pub(super) failures: Vec<FailedTask>,
     /// Tasks given up because of a limit.
     pub(super) dropped: u64,
     pub(super) limited: Option<Limited>,
@@ -70,14 +70,14 @@ impl Tally {
             (Some(before), Some(now)) => Some(before.and(now)),
             (before, now) => now.or(before),
         };
-        match &mut effects.result {
+        match &effects.result {
             TaskResult::Done => {}
             TaskResult::NotModified => self.not_modified = true,
             TaskResult::Dropped => self.dropped += 1,
-            TaskResult::Failed { why } => {
+            TaskResult::Failed(task) => {
                 self.failed += 1;
                 if self.failures.len() < MAX_FAILURES {
-                    self.failures.push(take(why));
+                    self.failures.push(task.clone());
                 }
             }
         }

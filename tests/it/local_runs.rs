@@ -353,6 +353,24 @@ async fn requests_of_failed_tries_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_was_given_up_is_reported_with_what_it_went_through() {
+    let server = HttpServer::start(|seen| {
+        if seen.target.contains("start=10") { Reply::status(500) } else { Reply::ok(page(0..10, 30)) }
+    })
+    .await;
+    let place = place_for(&server, "");
+    trawler(&place, RUN).await;
+    let report = place.report("out");
+    let failure = &report["nodes"][0]["sections"][0]["failures"][0];
+    assert_eq!((&failure["kind"], &failure["page"]), (&json!("Page"), &json!(1)), "{failure}");
+    assert!(failure["why"].as_str().unwrap().contains("500"), "{failure}");
+    let tries = server.asked().iter().filter(|target| target.contains("start=10")).count();
+    let earlier = failure["earlier"].as_array().unwrap();
+    assert_eq!(earlier.len() + 1, tries, "{failure}");
+    assert!(earlier.iter().all(|earlier| earlier["why"] == failure["why"] && earlier["at"].is_string()), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn records_without_their_index_are_no_fresh_start() {
     let server = portal(3, 10).await;
     let place = place_for(&server, "");

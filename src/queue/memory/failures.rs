@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-
 use super::run::Entry;
 use crate::queue::gate::Moment;
-use crate::queue::{DeadTask, MAX_DEAD_KEPT, MAX_FAILURES_KEPT, MAX_WHY_CHARS, TaskFailure};
+use crate::queue::{DeadTask, MAX_DEAD_KEPT, TaskFailure};
 
 /// Living tasks whose failures are kept. A server that fails everything must not fill the memory with its excuses.
 const MAX_LIVING_KEPT: usize = 10_000;
@@ -27,7 +25,7 @@ impl Failures {
         if self.living.len() >= MAX_LIVING_KEPT && !self.living.contains_key(&key) {
             return;
         }
-        push(self.living.entry(key).or_default(), at, why);
+        TaskFailure::note(self.living.entry(key).or_default(), at.into(), why);
     }
 
     /// A task ended otherwise.
@@ -41,7 +39,7 @@ impl Failures {
     pub(super) fn bury(&mut self, key: u32, entry: Entry, at: Moment, why: &str) {
         let mut history = self.living.remove(&key).unwrap_or_default();
         if self.dead.len() < MAX_DEAD_KEPT {
-            push(&mut history, at, why);
+            TaskFailure::note(&mut history, at.into(), why);
             let Entry { task, attempts, charges, .. } = entry;
             self.dead.push(DeadTask { task, attempts, charges, history });
         }
@@ -50,11 +48,4 @@ impl Failures {
     pub(super) fn dead(&self, limit: usize) -> Vec<DeadTask> {
         self.dead.iter().take(limit).cloned().collect()
     }
-}
-
-fn push(history: &mut Vec<TaskFailure>, at: Moment, why: &str) {
-    if history.len() >= MAX_FAILURES_KEPT {
-        history.remove(0);
-    }
-    history.push(TaskFailure { at: Timestamp::from(at), why: why.chars().take(MAX_WHY_CHARS).collect() });
 }

@@ -12,7 +12,7 @@ contract!(
     a_traversal_that_gave_fewer_records_than_the_total_sweeps_nothing,
     a_traversal_that_was_cut_short_sweeps_nothing,
     a_traversal_with_dropped_or_pending_tasks_sweeps_nothing,
-    twenty_failures_are_named_and_all_are_counted,
+    twenty_failures_are_named_with_what_went_before_and_all_are_counted,
     a_sweep_over_the_guard_is_held_and_deletes_nothing,
     a_sweep_at_the_guards_limit_is_made,
     a_section_below_the_guards_minimum_is_swept,
@@ -44,7 +44,7 @@ async fn a_traversal_with_a_failed_task_sweeps_nothing(subject: Subject) {
         unchanged: 1,
         kept_unseen: 1,
         partial: Some("a request failed: https://acme.example/?page=2 answered 500".to_owned()),
-        failures: vec!["https://acme.example/?page=2 answered 500".to_owned()],
+        failures: vec![failed_task("https://acme.example/?page=2 answered 500")],
         failed_tasks: 1,
         ..report(&acme, 2)
     };
@@ -113,14 +113,15 @@ async fn a_traversal_with_dropped_or_pending_tasks_sweeps_nothing(subject: Subje
     assert_eq!(subject.close(&traversal).await, expected);
 }
 
-async fn twenty_failures_are_named_and_all_are_counted(subject: Subject) {
+async fn twenty_failures_are_named_with_what_went_before_and_all_are_counted(subject: Subject) {
     let run = subject.begin().await;
     let traversal = subject.open(&run, &root("acme")).await;
     for number in 1..=25 {
         subject.commit(&traversal, failed(number, &format!("reason {number}"))).await;
     }
     let report = subject.close(&traversal).await;
-    assert_eq!((report.failures.len(), report.failed_tasks), (20, 25));
+    let expected: Vec<FailedTask> = (1..=20).map(|number| failed_task(&format!("reason {number}"))).collect();
+    assert_eq!((&report.failures, report.failed_tasks), (&expected, 25));
     assert_eq!(report.partial.as_deref(), Some("25 requests failed, the first because: reason 1"));
 }
 
@@ -292,7 +293,7 @@ async fn expire(subject: &Subject, close: CloseTraversal) -> Vec<SectionReport> 
 fn unanswered(number: u64) -> SectionReport {
     SectionReport {
         partial: Some("a request failed: no answer".to_owned()),
-        failures: vec!["no answer".to_owned()],
+        failures: vec![failed_task("no answer")],
         failed_tasks: 1,
         ..report(&root("acme"), number)
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::Timestamp;
 use tempfile::TempDir;
+use trawler::finding::TaskFailure;
 use trawler::record::ContentHash;
 use trawler::store::files::FileStore;
 use trawler::store::memory::MemoryStore;
@@ -202,8 +203,13 @@ pub(super) fn page_of(ids: std::ops::Range<usize>) -> TaskEffects {
     page(1, &ids.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+pub(super) fn failed_task(why: &str) -> FailedTask {
+    let earlier = vec![TaskFailure { at: at(1), why: "no answer in time".to_owned() }];
+    FailedTask { kind: TaskKind::Page, page: 1, why: why.to_owned(), earlier }
+}
+
 pub(super) fn failed(number: u8, why: &str) -> TaskEffects {
-    TaskEffects { result: TaskResult::Failed { why: why.to_owned() }, ..page(number, &[]) }
+    TaskEffects { result: TaskResult::Failed(failed_task(why)), ..page(number, &[]) }
 }
 
 pub(super) fn closing() -> CloseTraversal {

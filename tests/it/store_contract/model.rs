@@ -182,7 +182,7 @@ fn effects(task: u8, records: &[(u8, u8)], twist: &Twist) -> TaskEffects {
         Twist::None => {}
         Twist::Total(total) => effects.total = Some(*total),
         Twist::Limited => effects.limited = Some(Limited::MaxRecords),
-        Twist::Failed => effects.result = TaskResult::Failed { why: "no answer".to_owned() },
+        Twist::Failed => effects.result = TaskResult::Failed(failed_task("no answer")),
         Twist::NotModified => effects.result = TaskResult::NotModified,
         Twist::Deletes(record) => effects.deleted_ids.push(id(record)),
         Twist::Rejects(record) => {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use trawler::queue::{
-    Holder, JoinRequest, MAX_FAILURES_KEPT, Pushback, PushbackKind, Pushed, QueueError, ReleaseCause, SettleResult,
-    Settled, Settlement,
+    Holder, JoinRequest, Pushback, PushbackKind, Pushed, QueueError, ReleaseCause, SettleResult, Settled, Settlement,
+    TaskFailure,
 };
 use trawler::task::{NodeName, SectionKey, Task, TaskId, TaskKind};
 
@@ -332,7 +332,7 @@ impl Model {
             self.tally.count("dead task listed");
             let known = &run.tasks[&dead.task.id];
             same(Law::Dead, &(&dead.task, dead.attempts, dead.charges), &(&known.task, known.attempts, known.charges))?;
-            let latest = &known.failures[known.failures.len().saturating_sub(MAX_FAILURES_KEPT)..];
+            let latest = &known.failures[known.failures.len().saturating_sub(TaskFailure::MAX_KEPT)..];
             let found: Vec<i64> = dead.history.iter().map(|failure| failure.at.as_millisecond()).collect();
             same(Law::Dead, &found, &latest.iter().map(|(at, _)| *at).collect())?;
             let is_told = dead
