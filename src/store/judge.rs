@@ -141,16 +141,15 @@ pub(super) fn judge(closing: &Closing<'_>) -> Verdict {
     guarded.decide(closing.section, closing.number, closing.held_by, closing.close)
 }
 
-/// Judges a section that nobody lists or wants any more: none of its `records` is seen, and `number` stays.
+/// Judges a section that nobody lists or wants any more: none of its `records` is seen.
 pub(super) fn judge_gone(
     section: &SectionKey,
-    number: u64,
     records: u64,
     held: Option<(u64, u64)>,
     close: &CloseTraversal,
 ) -> Verdict {
     // An approval of a sweep that held only some of the records does not cover all of them.
-    let approved = held == Some((number, records)) && is_approved(section, number, close);
+    let approved = held.is_some_and(|(number, held)| held == records && is_approved(section, number, close));
     if approved || !trips(close.guard, records, records) {
         return Verdict { sweep_below: u64::MAX, swept: records, ..Verdict::default() };
     }
@@ -225,6 +224,13 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
         return Some(format!(
             "{} entries could not be read and may be among the {} records that were not seen",
             tally.unreadable, closing.census.unseen
+        ));
+    }
+    if let Some(shrank) = tally.shrank.filter(|_| closing.mode == Mode::Full && closing.census.unseen > 0) {
+        return Some(format!(
+            "the server's total fell by {shrank} while its pages were read, so that some of the {} records that were not \
+             seen may have slipped by",
+            closing.census.unseen
         ));
     }
     match tally.total {

@@ -207,20 +207,18 @@ pub(super) fn sweep_gone(
 ) -> Result<Vec<SectionReport>, StoreError> {
     let mut reports = Vec::new();
     for (name, mut row) in gone {
-        let number = match row.held {
-            // The same records wait already: an approval may have been given, under that number.
-            Some((number, records)) if records == row.records => number,
-            // More than what waited under this number: an approval of that must not cover it, in later runs either.
-            Some((number, _)) if number == row.number => {
-                row.number += 1;
-                row.number
-            }
-            _ => row.number,
-        };
-        let verdict = judge_gone(&name, number, row.records, row.held, close);
+        let verdict = judge_gone(&name, row.records, row.held, close);
         sweep(tables, run, &row, row.number, &verdict)?;
         row.records -= verdict.swept;
-        row.held = verdict.held.map(|records| (number, records));
+        row.held = verdict.held.map(|records| match row.held {
+            Some(held) if held.1 == records => held,
+            // An approval names a number: one that was given for anything else must not cover this.
+            _ => {
+                row.number += 1;
+                (row.number, records)
+            }
+        });
+        let number = row.held.map_or(row.number, |(number, _)| number);
         if row.held.is_none() {
             // Should it come back, it must be read anew.
             row.validators = None;

@@ -23,6 +23,7 @@ contract!(
     a_removed_node_is_swept_and_forgotten,
     a_removed_node_over_the_guard_is_held_until_it_is_approved,
     a_partial_sweeps_approval_does_not_cover_a_removal,
+    an_approved_removal_is_made_although_the_last_traversal_failed,
     a_node_that_fails_keeps_its_records,
 );
 
@@ -94,13 +95,13 @@ async fn an_unlisted_section_over_the_guard_is_held_until_it_is_approved(subject
     subject.traverse(&run, &acme, listing(0, &["r"], &["x"])).await;
     subject.traverse(&run, &x, page_of(0..10)).await;
     subject.finish(&run).await;
-    let held = SectionReport { held: Some(10), kept_unseen: 10, ..gone(&x, 1) };
+    let held = SectionReport { held: Some(10), kept_unseen: 10, ..gone(&x, 2) };
     assert_eq!(tree(&subject, &[], &[]).await, std::slice::from_ref(&held));
-    assert_eq!(subject.section(&x).await.held, Some((1, 10)));
+    assert_eq!(subject.section(&x).await.held, Some((2, 10)));
     let run = begin_tree(&subject, &[], &[]).await;
     assert_eq!(sweep(&subject, &run).await, [held]);
-    let swept = subject.store().sweep_unlisted(&run, &"acme".into(), approving(&x, 1)).await.unwrap();
-    assert_eq!(swept, [SectionReport { deleted: 10, ..gone(&x, 1) }]);
+    let swept = subject.store().sweep_unlisted(&run, &"acme".into(), approving(&x, 2)).await.unwrap();
+    assert_eq!(swept, [SectionReport { deleted: 10, ..gone(&x, 2) }]);
     assert_eq!(subject.section(&x).await.held, None);
 }
 
@@ -223,12 +224,12 @@ async fn a_removed_node_over_the_guard_is_held_until_it_is_approved(subject: Sub
     subject.crawl(&acme, page_of(0..10)).await;
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), closing()).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(10), kept_unseen: 10, ..gone(&acme, 1) }]);
+    assert_eq!(reports, [SectionReport { held: Some(10), kept_unseen: 10, ..gone(&acme, 2) }]);
     subject.finish(&run).await;
     assert_eq!(subject.store().nodes(&subject.catalog).await.unwrap()[&"acme".into()].records, 10);
     let run = subject.begin().await;
-    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 1)).await.unwrap();
-    assert_eq!(reports, [SectionReport { deleted: 10, ..gone(&acme, 1) }]);
+    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
+    assert_eq!(reports, [SectionReport { deleted: 10, ..gone(&acme, 2) }]);
 }
 
 async fn a_partial_sweeps_approval_does_not_cover_a_removal(subject: Subject) {
@@ -237,13 +238,24 @@ async fn a_partial_sweeps_approval_does_not_cover_a_removal(subject: Subject) {
     subject.crawl(&acme, page_of(0..12)).await;
     assert_eq!(subject.section(&acme).await.held, Some((2, 8)));
     let run = subject.begin().await;
-    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
-    subject.finish(&run).await;
-    // Nor in the run after, when as many wait as are there.
+    let held = SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) };
+    for _again in 0..2 {
+        let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
+        assert_eq!(reports, std::slice::from_ref(&held));
+    }
+    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 3)).await.unwrap();
+    assert_eq!(reports, [SectionReport { deleted: 20, ..gone(&acme, 3) }]);
+}
+
+async fn an_approved_removal_is_made_although_the_last_traversal_failed(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..20)).await;
+    subject.crawl(&acme, page(1, &[])).await;
+    assert_eq!(subject.section(&acme).await.held, Some((2, 20)));
+    subject.crawl(&acme, failed(1, "acme.example does not answer")).await;
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
+    assert_eq!(reports, [SectionReport { deleted: 20, ..gone(&acme, 3) }]);
 }
 
 async fn a_node_that_fails_keeps_its_records(subject: Subject) {
