@@ -52,14 +52,21 @@ start() {
   esac
 }
 
-# crawl SERVER EXPECTED HIDDEN: two runs; every node must list EXPECTED records, and no record that matches HIDDEN.
+# crawl SERVER EXPECTED HIDDEN: two full runs and an incremental one; every node must list EXPECTED records, and no record
+# that matches HIDDEN.
 crawl() {
-  local server="$1" expected="$2" hidden="$3" run report nodes
-  nodes="$(grep -c '^kind: CatalogNode$' "tests/interop/$server.yaml")"
+  local server="$1" expected="$2" hidden="$3" run report nodes manifests
+  manifests="tests/interop/$server.yaml"
+  nodes="$(grep -c '^kind: CatalogNode$' "$manifests")"
   start "$server" || return
-  for run in first second; do
+  for run in first second incremental; do
     report="$WORK/$server-$run.json"
-    if ! "$TRAWLER" run -f "tests/interop/$server.yaml" -d "$WORK/$server" --allow-private 127.0.0.0/8 -o json \
+    if [ "$run" = incremental ]; then
+      # The Catalog comes first.
+      sed '0,/^spec:$/s//spec:\n  runTemplate: {spec: {mode: Incremental}}/' "$manifests" > "$WORK/$server.yaml"
+      manifests="$WORK/$server.yaml"
+    fi
+    if ! "$TRAWLER" run -f "$manifests" -d "$WORK/$server" --allow-private 127.0.0.0/8 -o json \
       > "$report" 2> "$WORK/stderr" < /dev/null; then
       fail "$server, $run run: trawler failed: $(tail -n 5 "$WORK/stderr")"
     fi
