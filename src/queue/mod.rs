@@ -19,6 +19,7 @@
 //! # Order
 //! Lanes (tasks that share origin, budget and crawler group) take turns; inside a lane nodes take turns of a quantum of
 //! [`TURN_TASKS`] tasks; inside a node tasks go by [`ItemStatus`](crate::task::ItemStatus), then oldest first.
+//! What was being worked on in a crash takes no turns: it is handed out alone, to a holder that has nothing else.
 
 mod claim;
 mod error;
