@@ -54,7 +54,6 @@ fn answer(body: Vec<u8>) -> Response {
         links: Vec::new(),
         etag: None,
         last_modified: None,
-        date: None,
         body: body.into(),
     }
 }

@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::LocalError;
 use super::health::observation_of;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
-use crate::planner::{CrawlerState, ExecutionPlan, NodeObservation, QueueObservation, RunSnapshot, plan_run};
+use crate::planner::{
+    CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, QueueObservation, RunSnapshot,
+    SpentObservation, plan_run,
+};
 use crate::queue::Queue;
-use crate::store::{RunState, Store};
+use crate::store::{RunState, Spending, Store};
 use crate::task::{CatalogName, NodeName, RunId};
 
 /// What a run was asked to do, as it was when it began: a resumed run goes on with this, whatever the files say now.
@@ -60,6 +63,8 @@ pub(super) struct Live {
     pub(super) queue: Option<QueueObservation>,
     pub(super) running_tokens: BTreeSet<u32>,
     pub(super) interrupted: bool,
+    /// What was spent before this process; matters to the first plan only.
+    pub(super) spent: Arc<SpentObservation>,
 }
 
 /// Everything about a run at one moment.
@@ -73,6 +78,7 @@ pub(super) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> 
         nodes: input.nodes.clone(),
         policies: input.policies.clone(),
         remembered: input.remembered.clone(),
+        spent: live.spent,
         queue: live.queue,
         crawlers: live.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
         // One process, one run: all of its tokens are its own.
@@ -88,6 +94,23 @@ pub(super) async fn observe_remembered(
 ) -> Result<Arc<BTreeMap<NodeName, NodeObservation>>, LocalError> {
     let nodes = store.nodes(catalog).await?;
     Ok(Arc::new(nodes.into_iter().map(|(name, state)| (name, observation_of(&state))).collect()))
+}
+
+/// What was spent before this process, by all runs in this directory, and marks that this process spends from now on.
+pub(super) async fn observe_spent(
+    store: &dyn Store,
+    input: &RunInput,
+    now: Timestamp,
+) -> Result<Arc<SpentObservation>, LocalError> {
+    let ended_in_order = !store.begin_spending(now).await?;
+    let limits = input.policies.iter().flat_map(|policy| &policy.spec.limits);
+    let longest = limits.map(|limit| limit.period.get()).chain([DEFAULT_BUDGET.0.period]).max().unwrap_or_default();
+    let since = now.checked_sub(longest).unwrap_or(Timestamp::MIN);
+    let spendings = store.spendings(since).await?.into_iter().map(|spending| {
+        let Spending { node, at, calls, documents, bytes } = spending;
+        NodeSpending { node, at, calls, documents, bytes }
+    });
+    Ok(Arc::new(SpentObservation { spendings: spendings.collect(), ended_in_order }))
 }
 
 /// The run's queue.
@@ -109,6 +132,6 @@ pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
         spec: String::new(),
         started_at: now,
     };
-    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false };
+    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent: Arc::default() };
     plan_run(&build_snapshot(input, &state, live))
 }

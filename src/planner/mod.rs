@@ -12,6 +12,7 @@ mod plan_run;
 mod select;
 mod shares;
 mod snapshot;
+mod spent;
 mod text;
 
 pub use budgets::{DEFAULT_BUDGET, ORIGIN_PROTECTION, describe_default_budget};
@@ -19,4 +20,4 @@ pub use execution_plan::{ExecutionPlan, Phase, SkipReason, SkippedNode, Step, Ve
 pub use health::{Health, Outage, health, spec_hash};
 pub use plan_run::plan_run;
 pub use shares::{InstanceSnapshot, RunDemand, Shares, plan_shares};
-pub use snapshot::{CrawlerState, NodeObservation, QueueObservation, RunSnapshot};
+pub use snapshot::{CrawlerState, NodeObservation, NodeSpending, QueueObservation, RunSnapshot, SpentObservation};

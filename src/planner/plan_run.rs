@@ -8,6 +8,7 @@ use super::budgets::{ORIGIN_PROTECTION, assign_budgets, groups_of};
 use super::execution_plan::{ExecutionPlan, Phase, Step, Verdict};
 use super::select::{Selection, select_nodes};
 use super::snapshot::{QueueObservation, RunSnapshot};
+use super::spent::add_spent;
 use crate::flow::{NodeConfig, OpenInterval, RunConfig};
 
 /// A lease that is not renewed lapses after this long: the fallback for a crawler that vanished unseen.
@@ -28,7 +29,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
     let selection = select_nodes(snapshot);
     let deadline = deadline_of(snapshot);
     let span = OpenInterval { from: snapshot.now, until: deadline.unwrap_or(snapshot.now + HOURS_AHEAD) };
-    let (node_configs, budgets) = assign_budgets(&selection.crawled, &snapshot.policies, span);
+    let (node_configs, mut budgets) = assign_budgets(&selection.crawled, &snapshot.policies, span);
     let nodes: Vec<_> = selection.crawled.iter().map(|(name, _)| name.clone()).collect();
     let running = snapshot.crawlers.iter().filter(|crawler| crawler.running).count();
     let deadline_passed = deadline.is_some_and(|deadline| snapshot.now >= deadline);
@@ -42,6 +43,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
             if running > 0 { Phase::Stopping } else { Phase::Finishing }
         }
         None => {
+            add_spent(&mut budgets, snapshot);
             let config = RunConfig {
                 run: snapshot.run.clone(),
                 weight: snapshot.spec.settings.weight.max(1),

@@ -30,6 +30,8 @@ pub struct RunSnapshot {
     pub policies: Arc<[ThrottlePolicy]>,
     /// What the store remembered of nodes when the run began: its set of nodes is fixed then.
     pub remembered: Arc<BTreeMap<NodeName, NodeObservation>>,
+    /// What was spent before this process.
+    pub spent: Arc<SpentObservation>,
     /// The run's queue; `None`: it has none yet.
     pub queue: Option<QueueObservation>,
     /// The run's crawlers.
@@ -52,6 +54,38 @@ pub struct NodeObservation {
     pub failing_since: Option<Timestamp>,
     /// The hash of the `spec` that it was last crawled with; see [`spec_hash`](super::spec_hash).
     pub spec_hash: Option<ContentHash>,
+}
+
+/// What was spent before this process, by runs of all Catalogs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpentObservation {
+    /// What was asked of nodes, as far as it was counted.
+    pub spendings: Vec<NodeSpending>,
+    /// The process before has counted all that it asked.
+    pub ended_in_order: bool,
+}
+
+impl Default for SpentObservation {
+    /// Nothing.
+    fn default() -> Self {
+        Self { spendings: Vec::new(), ended_in_order: true }
+    }
+}
+
+/// What was asked of a node by a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSpending {
+    /// The node.
+    pub node: NodeName,
+    /// The latest moment that it may have been.
+    pub at: Timestamp,
+    /// Calls.
+    pub calls: u64,
+    /// Documents.
+    pub documents: u64,
+    /// Decoded bytes.
+    pub bytes: u64,
 }
 
 /// A queue, as far as a plan needs it.

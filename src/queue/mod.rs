@@ -40,7 +40,7 @@ pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, S
 pub use self::status::{DeadTask, Gate, LaneStatus, TaskFailure, Waiting};
 pub use crate::flow::{
     BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
-    Spent, Unit,
+    SPENT_STRETCH, Spent, Unit,
 };
 use crate::task::{NodeName, OriginKey, RunId, Task};
 

@@ -8,6 +8,8 @@
 //! | the limits, as a policy states them | `rules` |
 //! | the laws, pure | `laws` |
 //! | the verdict, as data | `verdict` |
+//! | a crawl of a watched federation, by the real command | `place` |
+//! | limits over seconds and minutes, in real time | `throttle`, `minute` |
 //! | the judge is tested: histories with seeded faults | `faults`, `synthetic`, `judged` |
 
 #![allow(
@@ -16,6 +18,7 @@
     clippy::panic,
     reason = "a test fails by panicking, in its helpers too"
 )]
+#![allow(clippy::print_stdout, reason = "what was measured is shown with a failed test, and by --nocapture")]
 
 #[path = "../support/trawler.rs"]
 #[expect(dead_code, reason = "other tests need the rest of it")]
@@ -23,12 +26,19 @@ mod trawler;
 #[path = "../support/watched/mod.rs"]
 mod watched;
 
+mod day;
 mod faults;
 mod judged;
+mod kill;
 mod laws;
 mod log;
+mod machine;
+mod minute;
 mod place;
+mod random;
 mod rules;
+mod stall;
 mod stored;
 mod synthetic;
+mod throttle;
 mod verdict;

@@ -23,9 +23,9 @@ pub(crate) struct Policy {
 pub(crate) enum Per {
     Policy,
     Node,
-    /// Of nodes that are divided among so many servers.
+    /// Of nodes that are divided among so many connections: servers, or names where there are more servers.
     Connection {
-        servers: usize,
+        connections: usize,
     },
 }
 
@@ -72,7 +72,7 @@ impl Policy {
         let budget_of = |node: usize| match self.per {
             Per::Policy => 0,
             Per::Node => node,
-            Per::Connection { servers } => node % servers,
+            Per::Connection { connections } => node % connections,
         };
         let budgets = 1 + (0..nodes).map(budget_of).max().unwrap_or(0);
         let budget = |number: usize| Budget {
@@ -97,10 +97,23 @@ pub(crate) const RUN: [&str; 7] = ["run", "-q", "-f", "in.yaml", "-d", "out", "-
 
 impl Place {
     pub(crate) fn new(federation: &Watched, policy: &Policy) -> Self {
-        let workplace = Workplace::new();
-        let nodes = federation.nodes(|_| "  throttlePolicyRef: {name: limited}\n".to_owned());
-        workplace.write("in.yaml", &(policy.manifests(SOON) + &nodes));
-        Self { workplace }
+        let place = Self { workplace: Workplace::new() };
+        place.write(federation, policy);
+        place
+    }
+
+    /// Writes the manifests, or replaces them.
+    pub(crate) fn write(&self, federation: &Watched, policy: &Policy) {
+        let nodes = federation.nodes(|node| {
+            let connection = match policy.per {
+                // The servers are the connections.
+                Per::Connection { connections } if connections == federation.servers() => String::new(),
+                Per::Connection { connections } => format!("  connection: line-{}\n", node % connections),
+                Per::Policy | Per::Node => String::new(),
+            };
+            format!("  throttlePolicyRef: {{name: limited}}\n{connection}")
+        });
+        self.workplace.write("in.yaml", &(policy.manifests(SOON) + &nodes));
     }
 
     pub(crate) fn held(&self) -> Stored {

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use trawler::api::{Catalog, CatalogNode, CrawlRun, CrawlRunSpec, ObjectRef, ThrottlePolicy};
 use trawler::planner::{
-    CrawlerState, InstanceSnapshot, NodeObservation, QueueObservation, RunDemand, RunSnapshot, plan_run, plan_shares,
-    spec_hash,
+    CrawlerState, InstanceSnapshot, NodeObservation, NodeSpending, QueueObservation, RunDemand, RunSnapshot,
+    SpentObservation, plan_run, plan_shares, spec_hash,
 };
 use trawler::queue::Ledger;
 use trawler::task::{NodeName, RunId};
@@ -34,6 +34,12 @@ struct Observed {
     /// Nodes that failed: how often, since when, and when last.
     #[serde(default)]
     failing: BTreeMap<String, Failing>,
+    /// What nodes have spent before.
+    #[serde(default)]
+    spendings: Vec<NodeSpending>,
+    /// The process before did not end in order.
+    #[serde(default)]
+    crashed: bool,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -165,6 +171,7 @@ fn read_case(path: &Path) -> RunSnapshot {
         nodes: nodes.into(),
         policies: policies.into(),
         remembered: remembered.into(),
+        spent: Arc::new(SpentObservation { spendings: observed.spendings, ended_in_order: !observed.crashed }),
         queue: observed.queue.map(|queue| QueueObservation {
             ledger: queue.ledger,
             ready: queue.ready,

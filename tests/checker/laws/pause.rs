@@ -33,26 +33,46 @@ pub(super) fn judge(seen: &[Seen], rules: &Rules, start: i64, verdict: &mut Verd
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pause {
     pub(super) from: i64,
+    /// At least so long.
     pub(super) until: i64,
+    /// No longer than that: an origin that names no moment is left alone twice as long with each event, until a later
+    /// request succeeds.
+    pub(super) at_most: i64,
 }
 
 /// The pauses of each origin, in order. An answer to a request from before the last pushback is the same event: without
 /// `Retry-After` it asks for nothing more.
 pub(super) fn pauses<'a>(seen: impl IntoIterator<Item = &'a Seen>, rules: &Rules) -> BTreeMap<&'a str, Vec<Pause>> {
-    let mut pushbacks: Vec<&Seen> = seen.into_iter().filter(|seen| seen.is_pushback()).collect();
-    pushbacks.sort_by_key(|seen| seen.answered);
-    let mut last_event: BTreeMap<&str, i64> = BTreeMap::new();
-    let mut pauses: BTreeMap<&str, Vec<Pause>> = BTreeMap::new();
-    for seen in pushbacks {
-        let origin = seen.origin.as_str();
-        let is_new = last_event.get(origin).is_none_or(|event| seen.arrived > *event);
-        let unasked = || is_new.then(|| seen.answered + micros(rules.first_pause));
-        if let Some(until) = seen.asks_until().or_else(unasked) {
-            pauses.entry(origin).or_default().push(Pause { from: seen.answered, until });
+    let mut answers: Vec<&Seen> = seen.into_iter().collect();
+    answers.sort_by_key(|seen| seen.answered);
+    let mut known: BTreeMap<&str, Known> = BTreeMap::new();
+    for seen in answers {
+        let Known { events, last_event, pauses } = known.entry(&seen.origin).or_default();
+        let is_later = last_event.is_none_or(|event| seen.arrived > event);
+        if !seen.is_pushback() {
+            *events = if is_later && seen.is_success() { 0 } else { *events };
+            continue;
         }
-        if is_new {
-            last_event.insert(origin, seen.answered);
+        if is_later {
+            *events += 1;
+            *last_event = Some(seen.answered);
+        }
+        let first = micros(rules.first_pause);
+        let doubled = first << (*events - 1).clamp(0, 20);
+        let from = seen.answered;
+        if let Some(until) = seen.asks_until() {
+            pauses.push(Pause { from, until, at_most: until });
+        } else if is_later {
+            pauses.push(Pause { from, until: from + first, at_most: from + doubled });
         }
     }
-    pauses
+    known.into_iter().map(|(origin, known)| (origin, known.pauses)).collect()
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Events since the last success.
+    events: i64,
+    last_event: Option<i64>,
+    pauses: Vec<Pause>,
 }

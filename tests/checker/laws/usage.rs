@@ -95,7 +95,7 @@ fn events<'a>(budget: &Budget, seen: &[&'a Seen], rules: &Rules) -> Vec<(i64, Ev
     for (origin, pauses) in pauses(seen.iter().copied(), rules) {
         for pause in pauses {
             events.push((pause.from, Event::Paused { origin, change: 1 }));
-            events.push((pause.until, Event::Paused { origin, change: -1 }));
+            events.push((pause.at_most, Event::Paused { origin, change: -1 }));
         }
     }
     let start = seen.first().map_or(0, |seen| seen.arrived);

@@ -172,6 +172,24 @@ async fn b_19_the_first_incremental_run_reads_in_full_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_portal_that_was_found_out_is_asked_for_changes_too() {
+    let portal = portal(25);
+    let server = serve(&portal).await;
+    let place = Place::new(&server, "/", "  protocol: Auto\n");
+    assert_eq!(place.run("Full", &server).await.totals(), [25, 0, 0, 0]);
+    portal.lock().unwrap().set_time("2026-06-20T12:00:00Z");
+    portal.lock().unwrap().edit(&["p003"]);
+    let changes = place.run("Incremental", &server).await;
+    assert_eq!((changes.totals(), asked_since(&changes)), ([0, 1, 2, 0], vec!["2026-01-24T08:00:00Z".to_owned()]));
+    portal.lock().unwrap().manner = Manner::Refusing;
+    let full = place.run("Incremental", &server).await;
+    assert_eq!(
+        (full.totals(), full.read()),
+        ([0, 0, 25, 0], in_full_because("the server refused to be asked for changes"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn edits_are_found_whatever_the_portals_clock_shows() {
     // Years behind ours, and one package is of the portal's far future.
     let portal = portal(12);

@@ -1,5 +1,6 @@
 //! DSP connectors, which can't be asked for changes; and what a person sees of a run over several nodes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -31,7 +32,7 @@ async fn connector(datasets: &Arc<Mutex<Vec<(&'static str, &'static str)>>>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connector_is_compared_with_what_is_known_and_says_so() {
+async fn a_38_a_connector_is_compared_with_what_is_known_and_says_so() {
     let datasets = Arc::new(Mutex::new(vec![("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]));
     let server = connector(&datasets).await;
     let why = "its protocol has no way to ask for changes";
@@ -45,6 +46,44 @@ async fn a_connector_is_compared_with_what_is_known_and_says_so() {
         assert_eq!((second.totals(), second.read()), ([1, 1, 2, 1], in_full_because(why)), "{protocol}");
         assert_eq!(place.titles(), ["A", "B, corrected", "D", "E"]);
     }
+}
+
+/// A connector that lists a nested catalogue at `/plant` while `is_listed`; each of the two has one dataset.
+async fn nesting_connector(is_listed: &Arc<AtomicBool>) -> HttpServer {
+    let is_listed = is_listed.clone();
+    HttpServer::start(move |seen| {
+        let body = if seen.target.ends_with("/.well-known/dspace-version") {
+            json!({"protocolVersions": [{"version": "2025-1", "path": "/2025-1", "binding": "HTTPS"}]})
+        } else {
+            let id = if seen.target.starts_with("/plant") { "nested" } else { "own" };
+            let plant = format!("http://{}/plant", seen.field("host").unwrap());
+            let nested = json!([{
+                "@id": "plant", "@type": "Catalog",
+                "service": [{"@id": "s", "@type": "DataService", "endpointURL": plant}],
+                "distribution": [{"@type": "Distribution", "format": "Catalog", "accessService": "s"}],
+            }]);
+            let lists = id == "own" && is_listed.load(Ordering::SeqCst);
+            json!({
+                "@context": ["https://w3id.org/dspace/2025/1/context.jsonld"], "@id": "c", "@type": "Catalog",
+                "participantId": "did:web:acme.example",
+                "dataset": [{"@id": id, "@type": "Dataset", "dct:title": id, "hasPolicy": [], "distribution": []}],
+                "catalog": if lists { nested } else { json!([]) },
+            })
+        };
+        Reply::ok(body.to_string()).field("Content-Type", "application/json")
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nested_catalogue_that_is_no_longer_listed_goes_in_an_incremental_run_too() {
+    let is_listed = Arc::new(AtomicBool::new(true));
+    let server = nesting_connector(&is_listed).await;
+    let place = Place::new(&server, "/", "  protocol: DSP\n");
+    assert_eq!(place.run("Incremental", &server).await.totals(), [2, 0, 0, 0]);
+    is_listed.store(false, Ordering::SeqCst);
+    assert_eq!(place.run("Incremental", &server).await.totals(), [0, 0, 1, 1]);
+    assert_eq!(place.titles(), ["own"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

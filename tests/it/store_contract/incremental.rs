@@ -21,6 +21,7 @@ contract!(
     a_36_a_traversal_that_leaves_no_checkpoint_takes_the_old_one_away,
     a_36_a_document_that_was_not_modified_keeps_its_checkpoint,
     a_37_a_checkpoint_of_a_run_that_was_killed_is_kept_with_its_page,
+    a_39_a_run_waits_for_the_one_before_whatever_their_modes,
     validators_take_effect_though_questions_led_to_the_document,
     a_report_says_how_each_section_was_read,
 );
@@ -205,6 +206,17 @@ async fn a_37_a_checkpoint_of_a_run_that_was_killed_is_kept_with_its_page(mut su
     assert_eq!((report.added, report.updated, report.partial), (1, 1, None));
     subject.finish(&run).await;
     assert_eq!(next_start(&subject).await.as_deref(), Some("tuesday"));
+}
+
+async fn a_39_a_run_waits_for_the_one_before_whatever_their_modes(subject: Subject) {
+    for (first, second) in [(Mode::Full, Mode::Incremental), (Mode::Incremental, Mode::Full)] {
+        for then in [first, second] {
+            let run = subject.begin_as(first).await;
+            let refused = subject.store().begin_run(start(&subject.catalog, then)).await.unwrap_err();
+            assert!(matches!(refused, StoreError::RunUnfinished { run: unfinished, .. } if unfinished == run));
+            subject.finish(&run).await;
+        }
+    }
 }
 
 async fn validators_take_effect_though_questions_led_to_the_document(subject: Subject) {

@@ -31,8 +31,7 @@ pub(crate) struct Layout {
 /// A request about which is to be decided.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    pub(crate) server: usize,
-    /// How many requests came to this server before.
+    /// How many requests came to its server before.
     pub(crate) number: usize,
 }
 
@@ -135,18 +134,20 @@ impl Watched {
         federation
     }
 
+    /// Where a node's connector is.
+    pub(crate) fn endpoint(&self, node: usize) -> String {
+        format!("http://{}/{}", self.addresses[node % self.layout.servers], node_name(node))
+    }
+
     /// The manifests of its nodes, each with these further lines of `spec`.
     pub(crate) fn nodes(&self, more: impl Fn(usize) -> String) -> String {
-        (0..self.layout.nodes)
-            .map(|node| {
-                let (name, address) = (node_name(node), self.addresses[node % self.layout.servers]);
-                format!(
-                    "---\napiVersion: trawler.dev/v1alpha1\nkind: CatalogNode\nmetadata: {{name: {name}, labels: {{in: test}}}}\n\
-                     spec:\n  endpoint: http://{address}/{name}\n  protocol: DSP\n{}",
-                    more(node)
-                )
-            })
-            .collect()
+        (0..self.layout.nodes).fold(String::new(), |text, node| {
+            let (name, endpoint, more) = (node_name(node), self.endpoint(node), more(node));
+            format!(
+                "{text}---\napiVersion: trawler.dev/v1alpha1\nkind: CatalogNode\n\
+                 metadata: {{name: {name}, labels: {{in: test}}}}\nspec:\n  endpoint: {endpoint}\n  protocol: DSP\n{more}"
+            )
+        })
     }
 
     /// Removes the first `remove` datasets of every node, edits the next `edit`, and adds `add` behind the last.
@@ -172,14 +173,13 @@ impl Watched {
         std::mem::take(&mut self.shared.state().seen).iter().map(Seen::line).collect()
     }
 
-    /// How many requests were answered or given up since the log was taken.
-    pub(crate) fn answered(&self) -> usize {
-        self.shared.state().seen.len()
-    }
-
     /// How many requests are under way.
     pub(crate) fn under_way(&self) -> usize {
         self.shared.state().under_way
+    }
+
+    pub(crate) fn servers(&self) -> usize {
+        self.layout.servers
     }
 
     /// How many pages it has in all.

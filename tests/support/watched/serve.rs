@@ -87,7 +87,7 @@ fn answer(line: &str, arrived: i64, server: Server, shared: &Shared) -> (Seen, V
     let (node, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
     let mut state = shared.state();
     let number = state.asked.entry(server.number).or_default();
-    let asked = Asked { server: server.number, number: *number };
+    let asked = Asked { number: *number };
     *number += 1;
     let behaviour = (shared.mood)(asked);
     let mut seen = Seen {
