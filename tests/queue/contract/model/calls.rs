@@ -134,7 +134,7 @@ impl Model {
         };
         let (documents, bytes) =
             if let How::Done { documents, bytes, .. } = how { (*documents, *bytes) } else { (0, 0) };
-        Some(Settlement { lease: known.lease()?.lease, result, documents, bytes })
+        Some(Settlement { lease: known.lease()?.held, result, documents, bytes })
     }
 
     /// What a settlement that counts does.
@@ -190,7 +190,7 @@ impl Model {
     pub(super) async fn renew(&mut self, run: usize, pick: usize) -> Verdict {
         let Some((holder, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
         let Some(lease) = self.runs[run].tasks[&ids[0]].lease().cloned() else { return Ok(()) };
-        same(Law::Answer, &self.queue.renew(&holder, &[lease.lease]).await, &Ok(Vec::new()))?;
+        same(Law::Answer, &self.queue.renew(&holder, &[lease.held]).await, &Ok(Vec::new()))?;
         self.tally.count("renewed");
         let expires = self.now() + LEASE_MS;
         self.runs[run].known(ids[0]).state = State::Leased(Lease { expires, ..lease });
@@ -226,7 +226,9 @@ impl Model {
         let mut budgets: Vec<usize> = asking.into_iter().map(|(.., budget)| budget).collect();
         budgets.sort_unstable();
         budgets.dedup();
-        budgets.into_iter().for_each(|budget| self.budgets[budget].slow_down(now));
+        for budget in budgets {
+            self.budgets[budget].slow_down(now);
+        }
         Ok(())
     }
 
