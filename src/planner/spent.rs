@@ -20,7 +20,7 @@ pub(super) fn add_spent(budgets: &mut [BudgetConfig], snapshot: &RunSnapshot) {
     }
     let nodes: Vec<_> =
         snapshot.nodes.iter().filter_map(|node| Some((NodeName::from(node.metadata.name.as_deref()?), node))).collect();
-    // Their hours don't matter here.
+    // Which budget it is matters here, not when it is open.
     let span = OpenInterval { from: snapshot.now, until: snapshot.now };
     let (nodes, _) = assign_budgets(&nodes, &snapshot.policies, span);
     let budget_of: HashMap<&NodeName, &BudgetId> = nodes.iter().map(|node| (&node.name, &node.budget)).collect();

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 pub use crate::flow::{
     BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
-    Spent, Unit,
+    SPENT_STRETCH, Spent, Unit,
 };
 use crate::outcome::Outcome;
 use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};

@@ -108,6 +108,7 @@ macro_rules! contract {
             shared::the_latest_configuration_of_a_shared_budget_holds_and_what_was_spent_stays_spent,
             shared::what_a_closed_run_spent_and_was_told_is_remembered,
             shared::what_earlier_processes_spent_counts_once,
+            shared::what_was_spent_over_a_minute_closes_a_shorter_window_once,
             shared::after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left,
             usage::crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget,
             waiting::what_makes_work_claimable_ends_a_wait,
