@@ -11,27 +11,38 @@
 //! - **A closed gate blocks nobody else.** Who waits, waits at the gate: claims return at once, with the moment to
 //!   come back.
 //!
+//! # Gates
+//! Budgets and origins belong to the instance: runs that name the same budget or ask the same origin share it. At a shared
+//! budget runs go by their weight: who was told to wait goes first for 50 ms after its moment, so a run may be told to
+//! come back a moment later though the gate is open. Places at an origin go to whoever comes first.
+//!
 //! # Order
 //! Lanes (tasks that share origin, budget and crawler group) take turns; inside a lane nodes take turns of a quantum of
 //! [`TURN_TASKS`] tasks; inside a node tasks go by [`ItemStatus`](crate::task::ItemStatus), then oldest first.
+//! What was being worked on in a crash takes no turns: it is handed out alone, to a holder that has nothing else.
 
+mod claim;
+mod error;
 pub mod gate;
 pub mod memory;
+mod settle;
+mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde::Serialize;
-use thiserror::Error;
 
+pub use self::claim::{Claim, Holder, JoinRequest, LeaseRef, Leased, Permit};
+pub use self::error::QueueError;
+pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, SettleResult, Settled, Settlement};
+pub use self::status::{DeadTask, Gate, LaneStatus, TaskFailure, Waiting};
 pub use crate::flow::{
     BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
     SPENT_STRETCH, Spent, Unit,
 };
-use crate::outcome::Outcome;
-use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
+use crate::task::{NodeName, OriginKey, RunId, Task};
 
 /// A node's turn in its lane: so many tasks, then the next node.
 pub const TURN_TASKS: u32 = 10;
@@ -45,70 +56,153 @@ pub const PERMIT_LASTS: Duration = Duration::from_millis(250);
 /// When to ask again for a permit that waits for another request to end.
 pub const PERMIT_RETRY: Duration = Duration::from_millis(50);
 
-/// The queue of runs. See the module's guarantees. Every operation is atomic.
+/// The queue of an instance's runs. See the module's guarantees.
+///
+/// Every operation is atomic, and takes effect at one moment of the queue's own clock, which never goes back. All data is
+/// plain and all moments are absolute, so that any adapter can keep the contract. Costs: n tasks of the run, k tasks
+/// handed in or out; *gates* are the budgets and origins that a run has.
+///
+/// Every operation but [`open`](Queue::open) and [`close`](Queue::close) fails with [`QueueError::NoSuchRun`] if the run
+/// is not open: a caller that knew it has lost its queue. What a call refuses it refuses as a whole: nothing was changed.
 #[async_trait]
 pub trait Queue: Send + Sync + std::fmt::Debug {
-    /// Makes the run's queue. Fails if it exists.
+    /// Makes the run's queue: empty, not frozen, without holders.
+    ///
+    /// - After it: nodes and gates are known. A budget that the instance knows already keeps what was spent and takes
+    ///   over this configuration; a new one begins with what [`BudgetConfig::spent`] says.
+    /// - Errors: [`RunExists`](QueueError::RunExists); [`BadConfig`](QueueError::BadConfig) if the configuration
+    ///   contradicts itself.
+    /// - Cost: O(nodes + gates).
     async fn open(&self, config: RunConfig) -> Result<(), QueueError>;
 
-    /// Replaces nodes and gates of a live run. Budgets already spent stay spent. What a node that is no longer named
-    /// has left is dropped.
+    /// Replaces nodes and gates of a live run.
+    ///
+    /// - After it: leases, places in line, holders and what was spent are as before. Nodes move to other budgets and groups
+    ///   with their tasks. What a node that is no longer named has left is dropped, and so is what comes back of it.
+    ///   Of runs that share a budget, the latest configuration holds.
+    /// - Errors: [`BadConfig`](QueueError::BadConfig).
+    /// - Cost: O(nodes + gates + tasks of removed and moved nodes).
     async fn configure(&self, config: RunConfig) -> Result<(), QueueError>;
 
-    /// Puts in tasks; those the run has seen before are counted as duplicates and left. Refused while frozen.
+    /// Puts in tasks.
+    ///
+    /// - After it: those whose id the run has never seen are queued behind the others of their status, in this order; the
+    ///   rest are counted as duplicates.
+    /// - Errors: [`Frozen`](QueueError::Frozen); [`NoSuchNode`](QueueError::NoSuchNode) if any is of an unknown node.
+    /// - Cost: O(k log n).
     async fn push(&self, run: &RunId, tasks: Vec<Task>) -> Result<Pushed, QueueError>;
 
-    /// Makes the caller the holder of a token. A second join with the same token fences the first.
+    /// Makes the caller the holder of a token.
+    ///
+    /// - After it: the token's earlier holder is fenced, its tasks are back in their places, uncharged.
+    /// - Errors: [`NoPlaceFree`](QueueError::NoPlaceFree) if the token is new and [`RunConfig::max_holders`] have joined.
+    /// - Cost: O(leases of the run).
     async fn join(&self, request: JoinRequest) -> Result<Holder, QueueError>;
 
-    /// Takes up to `max` tasks (at most [`MAX_CLAIM_TASKS`]), each with a permit for its first request.
+    /// Takes up to `max` tasks (at most [`MAX_CLAIM_TASKS`]) of the holder's group in their order, each with a permit for
+    /// its first request, which is void after [`PERMIT_LASTS`]: claim what can be sent at once.
+    ///
+    /// - After it: every task given has a lease that ends after [`RunConfig::lease`] unless it is renewed, and its gates
+    ///   are charged. Fewer than `max` were given only if every other task stands behind a gate, or the holder is kept free for a
+    ///   task that was being worked on in a crash: that is given alone. `Wait` names a moment no later than the one at
+    ///   which time alone makes a task eligible; a call that does so earlier ends [`wait`](Queue::wait).
+    /// - Errors: [`Fenced`](QueueError::Fenced).
+    /// - Cost: O(k log n), and O(1) for each gate that is found closed: it is not met again until it may have opened. With
+    ///   tasks that were in a crash, also O(their nodes).
     async fn claim(&self, holder: &Holder, max: usize) -> Result<Claim, QueueError>;
 
     /// Leave to send one more request (redirect, retry, token fetch) to this origin for a leased task, now. One to the
     /// task's own origin costs what the first one did, one to another origin a single call, all of the task's budget.
-    /// Fails if the lease is no longer the caller's.
+    ///
+    /// - After it: `Granted` charged the gates, and counts at the origin instead of where the task's last request went.
+    ///   `Wait` for a budget keeps the calls for this lease until a second after the moment: nobody overtakes it for ever.
+    /// - Errors: [`Fenced`](QueueError::Fenced); [`LeaseLost`](QueueError::LeaseLost) if the lease is not the caller's.
+    /// - Cost: O(log n + permits that wait at the budget).
     async fn permit(&self, holder: &Holder, lease: &LeaseRef, origin: &OriginKey) -> Result<Permit, QueueError>;
 
-    /// Ends leases, each with its feedback, atomically: what was discovered is queued in the same step. Feedback of a
-    /// node that the run never had refuses the whole call.
+    /// Ends leases, each with its feedback. Taken while frozen, too.
+    ///
+    /// - After it: what each lease held at its gates is free, what it brought is charged, what it discovered is queued as by
+    ///   [`push`](Queue::push), and the task is done, dead, dropped, delayed, or back in its place. A lease that was no
+    ///   longer the caller's is answered `Fenced`, changes nothing, and spoils nothing.
+    /// - Errors: [`Fenced`](QueueError::Fenced); [`NoSuchNode`](QueueError::NoSuchNode) if any feedback is of a node that
+    ///   the run never had.
+    /// - Cost: O(k log n) with its feedback.
     async fn settle(&self, holder: &Holder, settlements: Vec<Settlement>) -> Result<Vec<Settled>, QueueError>;
 
-    /// Lengthens leases. Returns those that are no longer the caller's.
+    /// Lengthens leases: each ends [`RunConfig::lease`] from now. Returns those that are no longer the caller's.
+    ///
+    /// - Errors: [`Fenced`](QueueError::Fenced).
+    /// - Cost: O(log n) each.
     async fn renew(&self, holder: &Holder, leases: &[LeaseRef]) -> Result<Vec<LeaseRef>, QueueError>;
 
-    /// Tells that a server pushed back. All pushbacks of one moment count as one event.
+    /// Tells that a server pushed back on a request of the holder's.
+    ///
+    /// - After it: nobody's request goes to the origin until its back-off ends. A new event doubles the back-off and slows
+    ///   the budgets of the holder's requests there; all pushbacks of one moment, and answers to requests that were sent
+    ///   before the last event, are no new event and can only lengthen the back-off.
+    /// - Errors: [`Fenced`](QueueError::Fenced).
+    /// - Cost: O(leases of the run).
     async fn pushback(&self, holder: &Holder, origin: &OriginKey, pushback: Pushback) -> Result<(), QueueError>;
 
-    /// Frees a holder's leases and its token. `Crashed` charges the tasks it was working on.
+    /// Frees a token and all leases of its holder, who is fenced. A token that nobody holds is fine.
+    ///
+    /// - After it: the tasks are back in their places. `Crashed` charges them; one that was charged
+    ///   [`RunConfig::max_charges`] times is dead, the others are handed out alone until they are settled.
+    /// - Cost: O(leases of the run).
     async fn release_holder(&self, run: &RunId, token: u32, cause: ReleaseCause) -> Result<Released, QueueError>;
 
-    /// Stops (or resumes) handing out a node's tasks; the others are not affected.
+    /// Stops (or resumes) handing out a node's tasks; leases, and other nodes, are not affected. Idempotent.
+    ///
+    /// - Errors: [`NoSuchNode`](QueueError::NoSuchNode).
+    /// - Cost: O(origins of the node).
     async fn suspend_node(&self, run: &RunId, node: &NodeName, suspended: bool) -> Result<(), QueueError>;
 
-    /// Stops handing out anything. Idempotent.
+    /// Stops handing out tasks and permits, and taking pushes. Leases go on, and settle with their feedback. Idempotent.
+    ///
+    /// - Cost: O(gates).
     async fn freeze(&self, run: &RunId) -> Result<(), QueueError>;
 
     /// Lifts a freeze. Idempotent.
+    ///
+    /// - Cost: O(1).
     async fn thaw(&self, run: &RunId) -> Result<(), QueueError>;
 
-    /// The run's conserved account.
+    /// The run's conserved account: [`Ledger::is_balanced`] holds after every call.
+    ///
+    /// - Cost: O(1).
     async fn ledger(&self, run: &RunId) -> Result<Ledger, QueueError>;
 
-    /// What each lane holds and what it waits for; at most `limit`, the longest waiting first.
+    /// What each lane with tasks holds and what it waits for; at most `limit`, the longest waiting first. Their sums are
+    /// the ledger's queued and delayed, and leased.
+    ///
+    /// - Cost: O(n).
     async fn lanes(&self, run: &RunId, limit: usize) -> Result<Vec<LaneStatus>, QueueError>;
 
     /// The run's dead tasks with why they died, oldest death first, at most `limit`. The first [`MAX_DEAD_KEPT`] are
-    /// kept; the ledger counts all.
+    /// kept, each with its latest [`MAX_FAILURES_KEPT`] failures; the ledger counts all. Tasks that come again have their
+    /// failures remembered for that, 10,000 of them at a time.
+    ///
+    /// - Cost: O(k).
     async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError>;
 
-    /// Recounts everything, checks that what is ready can be reached, repairs, and reports what it repaired.
+    /// Recounts everything, checks that what is ready can be reached, repairs, and reports what it repaired: nothing, if
+    /// the adapter is right.
+    ///
+    /// - Cost: O(n).
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError>;
 
     /// Returns when something may have become claimable since `seen` (a [`Claim::Wait`]'s `sequence`), at the latest
-    /// at `until`. May return early.
+    /// at `until`. May return early, never late; a change between the claim and this call is not missed.
+    ///
+    /// - Errors: [`NoSuchRun`](QueueError::NoSuchRun) also if the run is closed meanwhile.
     async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<(), QueueError>;
 
     /// Forgets the run. Idempotent.
+    ///
+    /// - After it: what its leases held at gates is free for other runs; what it spent, and what servers asked for, is
+    ///   remembered. A run of the same name can be opened, and knows nothing of it.
+    /// - Cost: O(n).
     async fn close(&self, run: &RunId) -> Result<(), QueueError>;
 }
 
@@ -123,350 +217,3 @@ pub const MAX_FAILURES_KEPT: usize = 5;
 
 /// A reason is cut to so many characters.
 pub const MAX_WHY_CHARS: usize = 256;
-
-/// Asks for a token's place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JoinRequest {
-    /// The run.
-    pub run: RunId,
-    /// The token's number.
-    pub token: u32,
-    /// Who asks: a Job's UID, or a random id locally.
-    pub uid: String,
-    /// The crawler's group.
-    pub group: String,
-}
-
-/// Proof of having joined. Fenced by a later join with the same token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The run.
-    pub run: RunId,
-    /// The token's number.
-    pub token: u32,
-    /// Who joined.
-    pub uid: String,
-    /// The crawler's group.
-    pub group: String,
-    /// Raised by every join.
-    pub fence: u64,
-}
-
-/// A holder's lease on a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseRef {
-    /// The task.
-    pub task: TaskId,
-    /// The lease.
-    pub lease: u64,
-}
-
-/// A task, leased, with a permit for its first request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leased {
-    /// The task.
-    pub task: Task,
-    /// The lease.
-    pub lease: LeaseRef,
-    /// How often it was handed out before, without the times it was released untried or its holder was disrupted.
-    pub attempt: u32,
-}
-
-/// What a claim found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
-    /// Tasks, at least one.
-    Tasks(Vec<Leased>),
-    /// Nothing is eligible now.
-    Wait {
-        /// Come back then, or when [`Queue::wait`] returns.
-        until: Timestamp,
-        /// To be given to [`Queue::wait`].
-        sequence: u64,
-    },
-    /// Nothing is left: no task queued, delayed or leased.
-    Drained,
-    /// The run is frozen.
-    Frozen,
-}
-
-/// An answer to a request for a permit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permit {
-    /// Send now.
-    Granted,
-    /// Not before this moment.
-    Wait {
-        /// Ask again then.
-        until: Timestamp,
-        /// The gate that is closed.
-        gate: Gate,
-    },
-    /// The run is frozen: release the task uncharged.
-    Frozen,
-}
-
-/// How a lease ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settlement {
-    /// The lease.
-    pub lease: LeaseRef,
-    /// How it went.
-    pub result: SettleResult,
-    /// Records got, against `Documents` budgets.
-    pub documents: u64,
-    /// Decoded bytes got, against `Bytes` budgets.
-    pub bytes: u64,
-}
-
-/// How a task went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SettleResult {
-    /// Done; these follow.
-    Done {
-        /// Discovered tasks.
-        feedback: Vec<Task>,
-    },
-    /// Try again, not before this long from now.
-    Retry {
-        /// The delay.
-        delay: Duration,
-        /// Why, for people.
-        why: String,
-    },
-    /// Will not succeed.
-    Dead {
-        /// Why, for people.
-        why: String,
-    },
-    /// No longer wanted (a limit was reached, a section was skipped).
-    Dropped,
-    /// Not done and not tried: back to where it was, uncharged.
-    Released,
-}
-
-/// What became of one settlement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// Accepted; so many feedback tasks were new and so many had been seen.
-    Accepted(Pushed),
-    /// The lease was no longer the caller's: nothing was changed.
-    Fenced,
-}
-
-/// What became of pushed tasks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pushed {
-    /// Queued.
-    pub new: u64,
-    /// Seen before in this run.
-    pub duplicates: u64,
-}
-
-/// A server's wish to be left alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pushback {
-    /// What it did.
-    pub kind: PushbackKind,
-    /// `Retry-After`, if it gave one.
-    pub retry_after: Option<Duration>,
-}
-
-/// How a server pushed back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub enum PushbackKind {
-    /// 429.
-    TooManyRequests,
-    /// 503.
-    Unavailable,
-    /// No answer in time.
-    Timeout,
-}
-
-/// Why a holder's leases are freed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReleaseCause {
-    /// It ended by itself and in order.
-    Finished,
-    /// It crashed or ran out of memory: the tasks being worked on are charged.
-    Crashed,
-    /// Eviction, preemption, node loss: nobody's fault.
-    Disrupted,
-}
-
-/// What releasing a holder did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Released {
-    /// Tasks put back.
-    pub requeued: u64,
-    /// Tasks that reached the limit of charges.
-    pub dead: u64,
-}
-
-/// What must be open for a request to be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "gate")]
-pub enum Gate {
-    /// The origin asked to be left alone, or failed.
-    OriginBackOff {
-        /// The origin.
-        origin: OriginKey,
-    },
-    /// The origin's cap on requests under way.
-    OriginConcurrency {
-        /// The origin.
-        origin: OriginKey,
-    },
-    /// A budget's limit.
-    Budget {
-        /// The budget.
-        budget: BudgetId,
-        /// What is used up.
-        unit: Unit,
-    },
-    /// A budget's cap on requests under way.
-    BudgetConcurrency {
-        /// The budget.
-        budget: BudgetId,
-    },
-    /// The node is suspended.
-    NodeSuspended {
-        /// The node.
-        node: NodeName,
-    },
-    /// Outside of the hours in which a budget is open.
-    Hours {
-        /// The budget.
-        budget: BudgetId,
-    },
-    /// A crawler crashed while it worked on what is next: it waits for one that has nothing else under way.
-    CrashSuspect {
-        /// The node.
-        node: NodeName,
-    },
-    /// A retry's delay.
-    Delay,
-}
-
-/// A task that was given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadTask {
-    /// The task.
-    pub task: Task,
-    /// How often it was handed out, without the times it was released untried or its holder was disrupted.
-    pub attempts: u32,
-    /// How often a crawler crashed while it worked on it.
-    pub charges: u32,
-    /// Why it failed: its latest failures, the last being the one that ended it.
-    pub history: Vec<TaskFailure>,
-}
-
-/// One failure of a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskFailure {
-    /// When.
-    pub at: Timestamp,
-    /// Why, for people.
-    pub why: String,
-}
-
-/// What a lane holds and waits for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LaneStatus {
-    /// The origin asked.
-    pub origin: OriginKey,
-    /// The budget counted against.
-    pub budget: BudgetId,
-    /// Nodes with work in it, at most twenty named.
-    pub nodes: Vec<NodeName>,
-    /// Tasks waiting.
-    pub queued: u64,
-    /// Tasks under way.
-    pub leased: u64,
-    /// The calls in a second that its budget allows at present; `None`: any number.
-    pub calls_per_s: Option<f64>,
-    /// The closed gate, and until when, if it waits.
-    pub waiting: Option<Waiting>,
-}
-
-/// Why something waits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Waiting {
-    /// The closed gate.
-    #[serde(flatten)]
-    pub gate: Gate,
-    /// When it opens.
-    pub until: Timestamp,
-}
-
-/// Why a call was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum QueueError {
-    /// The run has no queue here: it was closed, or the queue was lost.
-    #[error("run {run} has no queue; it was closed or its queue was lost")]
-    NoSuchRun {
-        /// The run.
-        run: RunId,
-    },
-    /// The run's queue exists already.
-    #[error("run {run} has a queue already")]
-    RunExists {
-        /// The run.
-        run: RunId,
-    },
-    /// All places are taken.
-    #[error("run {run} has its {max} crawlers; a token must be released before another can join")]
-    NoPlaceFree {
-        /// The run.
-        run: RunId,
-        /// `spec.tokens`.
-        max: u32,
-    },
-    /// A later join took the token.
-    #[error("the token {token} of run {run} was taken over by another crawler")]
-    Fenced {
-        /// The run.
-        run: RunId,
-        /// The token.
-        token: u32,
-    },
-    /// The lease ended or expired, or belongs to another holder.
-    #[error("the lease on the task {task} of run {run} is no longer the caller's")]
-    LeaseLost {
-        /// The run.
-        run: RunId,
-        /// The task.
-        task: TaskId,
-    },
-    /// The run is frozen.
-    #[error("run {run} is frozen")]
-    Frozen {
-        /// The run.
-        run: RunId,
-    },
-    /// A node that the run doesn't have.
-    #[error("run {run} has no node {node}")]
-    NoSuchNode {
-        /// The run.
-        run: RunId,
-        /// The node.
-        node: NodeName,
-    },
-    /// The configuration contradicts itself.
-    #[error("run {run} can't be configured so: {why}")]
-    BadConfig {
-        /// The run.
-        run: RunId,
-        /// What is wrong.
-        why: String,
-    },
-}
-
-impl QueueError {
-    /// What follows for the crawler that was refused.
-    pub fn outcome(&self) -> Outcome {
-        Outcome::Terminal
-    }
-}

@@ -94,6 +94,7 @@ macro_rules! contract {
             gates::a_permit_that_waits_is_not_overtaken_by_claims,
             gates::a_dear_permit_that_waits_is_not_overtaken_for_ever_by_cheap_claims,
             gates::what_is_kept_for_a_permit_is_free_when_its_lease_ends_or_it_does_not_come,
+            gates::a_budget_that_counts_no_calls_slows_down_by_its_places,
             shared::runs_share_what_one_budget_allows,
             shared::an_origins_protection_holds_over_runs,
             shared::what_one_run_frees_wakes_another,

@@ -127,7 +127,18 @@ impl BudgetGate {
 
     /// Whether as many requests as allowed are under way.
     pub fn is_full(&self) -> bool {
-        self.max_concurrent.is_some_and(|max| self.under_way >= max)
+        self.places().is_some_and(|max| self.under_way >= max)
+    }
+
+    /// Requests under way at a time. A budget that counts no calls has no rate to go slower at: it has fewer places.
+    fn places(&self) -> Option<u32> {
+        let max = self.max_concurrent?;
+        let counts_calls = self.limits.iter().any(|limit| limit.config.unit == Unit::ApiCalls);
+        if counts_calls {
+            return Some(max);
+        }
+        let slowed = (u64::from(max) * u64::from(self.slowdown.permille())).div_ceil(1000);
+        Some(u32::try_from(slowed).unwrap_or(max).max(1))
     }
 
     /// What opens last and when, for a request that costs so many calls; `None`: all is open.

@@ -427,3 +427,29 @@ pub(super) async fn what_is_kept_for_a_permit_is_free_when_its_lease_ends_or_it_
         scene.claim_one(&eager).await;
     }
 }
+
+pub(super) async fn a_budget_that_counts_no_calls_slows_down_by_its_places(make: MakeQueue) {
+    let mut config = limited(&["a"], &[limit(Unit::Documents, 1_000_000, 1_000)]);
+    config.budgets[0].max_concurrent = Some(8);
+    config.budgets[0].adaptive_floor_percent = Some(10);
+    let scene = Scene::open(make, config).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 1_000)).await;
+    let mut places = Vec::new();
+    for _ in 0..5 {
+        scene.pass_ms(60_000);
+        let leased = scene.claim(&holder, 20).await;
+        places.push(leased.len());
+        scene.pushback(&holder, &origin_of("a"), None).await;
+        for leased in &leased {
+            scene.settle(&holder, leased, trawler::queue::SettleResult::Dropped).await;
+        }
+    }
+    assert_eq!(places, [8, 4, 2, 1, 1]);
+    for _ in 0..30 {
+        scene.pass_ms(60_000);
+        let leased = scene.claim(&holder, 1).await;
+        scene.done(&holder, &leased).await;
+    }
+    assert_eq!(scene.claim(&holder, 20).await.len(), 8);
+}
