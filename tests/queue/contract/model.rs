@@ -5,6 +5,7 @@
 mod account;
 mod calls;
 mod claims;
+mod control;
 mod gates;
 mod histories;
 mod laws;
