@@ -111,14 +111,16 @@ impl Model {
         }
     }
 
-    /// Nothing is kept for a lease that ended.
+    /// Nothing is kept for a lease that ended, or for a permit that did not come in time.
     fn forget_reservations(&mut self) {
+        let now_us = self.now() * 1_000;
         for budget in self.budgets.iter_mut().filter(|budget| !budget.reserved.is_empty()) {
             budget.reserved.retain(|reserved| {
-                self.runs[reserved.run]
-                    .tasks
-                    .values()
-                    .any(|known| known.lease().is_some_and(|lease| lease.held.lease == reserved.lease))
+                reserved.lapses_us > now_us
+                    && self.runs[reserved.run]
+                        .tasks
+                        .values()
+                        .any(|known| known.lease().is_some_and(|lease| lease.held.lease == reserved.lease))
             });
         }
     }
