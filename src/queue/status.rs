@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{BudgetId, Unit};
+use super::{BudgetId, TaskFailure, Unit};
 use crate::task::{NodeName, OriginKey, Task};
 
 /// What must be open for a request to be sent.

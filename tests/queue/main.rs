@@ -4,7 +4,8 @@
     clippy::unwrap_used,
     clippy::unwrap_in_result,
     clippy::panic,
-    reason = "a test fails by panicking, in its helpers too"
+    clippy::print_stdout,
+    reason = "a test fails by panicking and tells by printing, in its helpers too"
 )]
 
 mod contract;

@@ -5,6 +5,7 @@
 mod account;
 mod calls;
 mod claims;
+mod control;
 mod gates;
 mod histories;
 mod laws;
@@ -110,14 +111,16 @@ impl Model {
         }
     }
 
-    /// Nothing is kept for a lease that ended.
+    /// Nothing is kept for a lease that ended, or for a permit that did not come in time.
     fn forget_reservations(&mut self) {
+        let now_us = self.now() * 1_000;
         for budget in self.budgets.iter_mut().filter(|budget| !budget.reserved.is_empty()) {
             budget.reserved.retain(|reserved| {
-                self.runs[reserved.run]
-                    .tasks
-                    .values()
-                    .any(|known| known.lease().is_some_and(|lease| lease.lease.lease == reserved.lease))
+                reserved.lapses_us > now_us
+                    && self.runs[reserved.run]
+                        .tasks
+                        .values()
+                        .any(|known| known.lease().is_some_and(|lease| lease.held.lease == reserved.lease))
             });
         }
     }
@@ -154,8 +157,10 @@ impl Model {
                 Some(token) => self.release(run, token, ReleaseCause::Crashed).await,
                 None => Ok(()),
             },
-            Step::Stall { token } => self.set_stalled(run, token, true),
-            Step::Recover { token } => self.set_stalled(run, token, false),
+            Step::Stall { token } | Step::Recover { token } => {
+                self.set_stalled(run, token, matches!(step, Step::Stall { .. }));
+                Ok(())
+            }
             Step::Late { pick, call } => self.late(run, pick, call).await,
             Step::Suspend { node, suspended } => self.suspend(run, node, suspended).await,
             Step::Freeze => self.set_frozen(run, true).await,
@@ -164,25 +169,27 @@ impl Model {
             Step::CloseAndOpen => self.close_and_open(run).await,
             Step::Lanes => self.lanes(run).await,
             Step::Dead => self.dead(run).await,
-            Step::Pass { ms } => self.pass(ms),
+            Step::Pass { ms } => {
+                self.pass(ms);
+                Ok(())
+            }
             Step::PassUntilWoken => {
                 let left = self.woken_at.map_or(0, |at| at - self.now());
-                self.pass(u64::try_from(left).unwrap_or(0).min(60_000))
+                self.pass(u64::try_from(left).unwrap_or(0).min(60_000));
+                Ok(())
             }
         }
     }
 
-    fn set_stalled(&mut self, run: usize, token: u32, stalled: bool) -> Verdict {
+    fn set_stalled(&mut self, run: usize, token: u32, stalled: bool) {
         if let Some(held) = self.runs[run].holders.get_mut(&token) {
             held.stalled = stalled;
             self.tally.count(if stalled { "stalled" } else { "recovered" });
         }
-        Ok(())
     }
 
-    fn pass(&mut self, ms: u64) -> Verdict {
+    fn pass(&self, ms: u64) {
         self.clock.advance(Duration::from_millis(ms));
-        Ok(())
     }
 
     /// Whatever happened, the runs can be worked off, and have nothing to repair.

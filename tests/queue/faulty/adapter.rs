@@ -155,7 +155,9 @@ impl Queue for Faulty {
     async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
         let mut dead = self.inner.dead(run, limit).await?;
         if self.has(Fault::ForgetsWhyTasksDied) {
-            dead.iter_mut().for_each(|dead| dead.history.truncate(1));
+            for dead in &mut dead {
+                dead.history.truncate(1);
+            }
         }
         Ok(dead)
     }

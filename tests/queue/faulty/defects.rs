@@ -29,7 +29,7 @@ impl Faulty {
                 config.nodes.iter_mut().for_each(|node| node.api_calls_per_document = 1);
             }
             Fault::StarvesANode => {
-                for node in config.nodes.iter_mut() {
+                for node in &mut config.nodes {
                     node.priority = if node.name.as_str() == STARVED { -9 } else { 9 };
                 }
             }

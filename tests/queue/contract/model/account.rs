@@ -84,7 +84,7 @@ pub(super) enum State {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Lease {
-    pub(super) lease: LeaseRef,
+    pub(super) held: LeaseRef,
     pub(super) token: u32,
     pub(super) expires: i64,
     pub(super) sent_at: i64,
@@ -271,7 +271,7 @@ impl Run {
         let state = if is_gone && is_back { State::Dropped } else { state };
         let State::Leased(lease) = std::mem::replace(&mut known.state, state) else { return };
         if let Some(held) = self.holders.get(&lease.token) {
-            self.ended.push_back((held.holder.clone(), lease.lease));
+            self.ended.push_back((held.holder.clone(), lease.held));
         }
         while self.ended.len() > MAX_ENDED {
             self.ended.pop_front();
@@ -282,7 +282,9 @@ impl Run {
     pub(super) fn free(&mut self, token: u32) -> Vec<TaskId> {
         let ids: Vec<TaskId> =
             self.leases().into_iter().filter(|(_, lease)| lease.token == token).map(|(id, _)| id).collect();
-        ids.iter().for_each(|id| self.end(*id, State::Queued));
+        for id in &ids {
+            self.end(*id, State::Queued);
+        }
         ids
     }
 
@@ -292,9 +294,9 @@ impl Run {
         let foreign = pick.checked_rem(leases.len()).map(|position| &leases[position].1);
         let stranger = foreign.and_then(|lease| {
             let (_, held) = self.holders.iter().find(|(token, _)| **token != lease.token)?;
-            Some((held.holder.clone(), lease.lease))
+            Some((held.holder.clone(), lease.held))
         });
-        if pick % 5 == 0 && stranger.is_some() {
+        if pick.is_multiple_of(5) && stranger.is_some() {
             return stranger;
         }
         self.ended.get(pick.checked_rem(self.ended.len())?).cloned()
@@ -305,7 +307,7 @@ impl Run {
         let live = self
             .leases()
             .into_iter()
-            .filter_map(|(_, lease)| Some((self.holders.get(&lease.token)?.holder.clone(), lease.lease)));
+            .filter_map(|(_, lease)| Some((self.holders.get(&lease.token)?.holder.clone(), lease.held)));
         self.ended.iter().cloned().chain(live).collect()
     }
 

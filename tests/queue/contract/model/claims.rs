@@ -26,7 +26,7 @@ impl Model {
             demand(Law::Frozen, self.runs[run].frozen == (claim == Claim::Frozen), || format!("{claim:?}"))?;
             match claim {
                 Claim::Tasks(tasks) => {
-                    self.check_woken(run, told).await?;
+                    self.check_woken(run, told)?;
                     return self.check_handed_out(run, token, max, &tasks);
                 }
                 Claim::Wait { until, sequence } if max > 0 => {
@@ -71,7 +71,7 @@ impl Model {
     }
 
     /// Who was told to wait longer than he had to was woken.
-    async fn check_woken(&mut self, run: usize, told: Option<Told>) -> Verdict {
+    fn check_woken(&mut self, run: usize, told: Option<Told>) -> Verdict {
         let Some(Told { until, sequence }) = told.filter(|told| told.until > self.timestamp()) else { return Ok(()) };
         self.tally.count("woken before his time");
         let wait = self.queue.wait(&self.runs[run].config.run, sequence, until);
@@ -93,9 +93,10 @@ impl Model {
 
     /// All that is ready stands behind a gate that may be closed.
     fn check_nothing_waits(&self, run: usize, token: u32, group: usize) -> Verdict {
-        let mut open = match self.runs[run].under_way(token).is_empty() {
-            true => self.open_places(run, &self.runs[run].suspected_places(), &self.load()),
-            false => Vec::new(),
+        let mut open = if self.runs[run].under_way(token).is_empty() {
+            self.open_places(run, &self.runs[run].suspected_places(), &self.load())
+        } else {
+            Vec::new()
         };
         if !self.may_be_kept_free(run, token, group) {
             open.extend(self.open_places(run, &self.runs[run].places(), &self.load()));
@@ -157,7 +158,7 @@ impl Model {
         self.budgets[budget].spend(now, calls);
         self.origins[known.origin].last_sent = Some(now);
         let lease =
-            Lease { lease: leased.lease, token, expires: now + LEASE_MS, sent_at: now, budget, calls, elsewhere: None };
+            Lease { held: leased.lease, token, expires: now + LEASE_MS, sent_at: now, budget, calls, elsewhere: None };
         let entry = self.runs[run].known(known.task.id);
         (entry.state, entry.attempts) = (State::Leased(lease), entry.attempts + 1);
         self.tally.count("task handed out");
@@ -213,11 +214,11 @@ impl Model {
         let Some(Held { holder, stalled: false, .. }) = self.runs[run].holders.get(&lease.token).cloned() else {
             return Ok(());
         };
-        let permit = self.ask_permit(&holder, &lease.lease, origin).await?;
+        let permit = self.ask_permit(&holder, &lease.held, origin).await?;
         demand(Law::Frozen, self.runs[run].frozen == (permit == Permit::Frozen), || format!("{permit:?}"))?;
         let now = self.now();
         let is_own = origin == known.origin;
-        let name = (run, lease.lease.lease);
+        let name = (run, lease.held.lease);
         let calls = if is_own { lease.calls } else { 1 };
         let is_one_more = !is_own && lease.elsewhere != Some(origin);
         match permit {
@@ -247,7 +248,7 @@ impl Model {
                         let budget = &mut self.budgets[lease.budget];
                         let (ahead, _) = budget.ahead(now, Some(name));
                         let is_closed = budget.surely_open_at(now, calls) > now || ahead > 0;
-                        budget.reserve(run, lease.lease.lease, calls, until.as_microsecond());
+                        budget.reserve(run, lease.held.lease, calls, until.as_microsecond());
                         self.woken_at = Some(until.as_microsecond().div_euclid(1_000) + 1);
                         is_closed
                     }

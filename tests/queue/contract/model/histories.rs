@@ -135,7 +135,8 @@ impl Found {
             "{:?} is broken after {} steps (TRAWLER_MODEL_SEED={}): {}\n{world:?}\n",
             self.violation.law, self.steps, self.seed, self.violation.what
         );
-        history.iter().for_each(|step| report += &format!("    {step:?}\n"));
+        let steps: Vec<String> = history.iter().map(|step| format!("    {step:?}\n")).collect();
+        report += &steps.concat();
         report + &format!("which ends in {last:?}")
     }
 }

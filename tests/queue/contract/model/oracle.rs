@@ -123,7 +123,9 @@ impl Model {
         places.retain(|place| place.group == group);
         let mut first: Option<i64> = None;
         let mut may_open = |at: Option<i64>| first = first.into_iter().chain(at).min();
-        places.iter().for_each(|place| may_open(self.opens_at(run, place, &load)));
+        for place in &places {
+            may_open(self.opens_at(run, place, &load));
+        }
         for known in self.runs[run].tasks.values() {
             let own = self.runs[run].place(known.node, known.origin, 1).filter(|place| place.group == group);
             match &known.state {
