@@ -166,7 +166,7 @@ fn documents_may_be_overshot_by_what_is_under_way_and_must_be_paid() {
     judge_traffic(&four_each(SECOND + 35 * MS), &rules).assert_clean();
 
     let mut late = four_each(SECOND + 35 * MS);
-    late.insert(4, Seen { request: "GET /?page=late".into(), opens: 0, ..asked("a", 0, 400 * MS) });
+    late.insert(4, Seen { request: "GET /?page=late".into(), opens: 0, ..asked("a", 0, 800 * MS) });
     assert_eq!(judge_traffic(&late, &rules).broken(), [Law::PostPaid]);
 
     let five_each = |period: i64| -> Vec<Seen> {

@@ -26,6 +26,8 @@ use crate::task::OriginKey;
 const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd, deflate");
 /// The longest a request may take, whatever the settings say: clocks can't count on for ever.
 const LONGEST_REQUEST: Duration = Duration::from_hours(24);
+/// A permit that is void sooner than this is not begun with: the request is still to be written and to travel.
+const SENDING_TAKES: Duration = Duration::from_millis(100);
 /// As much of an error's body as is looked at.
 const MAX_ERROR_BYTES: u64 = 4 << 10;
 
@@ -116,7 +118,7 @@ impl<'a> Exchange<'a> {
         headers.extend(field);
         // Made ready before the permit is looked at: TLS settings may have to be read from files.
         let client = self.client.clients.with(&origin, self.access.ca_pem.as_deref(), identity)?;
-        if !mem::take(&mut self.permitted) || self.client.clock.now() > self.gate.first_permit_lasts_until() {
+        if !mem::take(&mut self.permitted) || !self.first_permit_lasts() {
             self.gate.permit(&origin).await.map_err(Failure::Gate)?;
         }
         let deadline = self.deadline();
@@ -149,6 +151,11 @@ impl<'a> Exchange<'a> {
             }
             status => Err(self.refusal(status, response, deadline).await),
         }
+    }
+
+    /// Whether the permit that the first request has is still worth something when that arrives.
+    fn first_permit_lasts(&self) -> bool {
+        self.client.clock.now() + SENDING_TAKES <= self.gate.first_permit_lasts_until()
     }
 
     fn deadline(&self) -> Instant {

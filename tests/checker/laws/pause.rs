@@ -40,15 +40,15 @@ pub(super) struct Pause {
     pub(super) at_most: i64,
 }
 
-/// The pauses of each origin, in order. An answer to a request from before the last pushback is the same event: without
-/// `Retry-After` it asks for nothing more.
+/// The pauses of each origin, in order. An answer to a request that was under way at the last pushback is the same event:
+/// without `Retry-After` it asks for nothing more.
 pub(super) fn pauses<'a>(seen: impl IntoIterator<Item = &'a Seen>, rules: &Rules) -> BTreeMap<&'a str, Vec<Pause>> {
     let mut answers: Vec<&Seen> = seen.into_iter().collect();
     answers.sort_by_key(|seen| seen.answered);
     let mut known: BTreeMap<&str, Known> = BTreeMap::new();
     for seen in answers {
         let Known { events, last_event, pauses } = known.entry(&seen.origin).or_default();
-        let is_later = last_event.is_none_or(|event| seen.arrived > event);
+        let is_later = last_event.is_none_or(|event| seen.arrived > event + micros(ON_ITS_WAY));
         if !seen.is_pushback() {
             *events = if is_later && seen.is_success() { 0 } else { *events };
             continue;

@@ -1,10 +1,21 @@
 //! Documents and bytes are known only afterwards. Such a limit may be overshot by the answers that are under way when it
-//! is reached, never by more; and what was overshot is paid, so that the mean rate is the one allowed.
+//! is reached, never by more; and what was overshot is paid, so that the mean rate is the one allowed. An answer is under way
+//! until its reader has stored it, which no server sees: [`STORED_WITHIN`] is granted for that.
+
+use std::time::Duration;
 
 use super::{at, called};
 use crate::log::{Seen, micros};
 use crate::rules::{Budget, Limit, ON_ITS_WAY, Unit};
 use crate::verdict::{Law, Verdict};
+
+/// From the first byte of an answer until it is read, stored and counted.
+const STORED_WITHIN: Duration = Duration::from_millis(250);
+
+/// Whatever was sent so long before a request arrived had been counted when that was permitted.
+fn settled() -> i64 {
+    micros(ON_ITS_WAY) + micros(STORED_WITHIN)
+}
 
 pub(super) fn judge(budget: &Budget, seen: &[&Seen], start: i64, verdict: &mut Verdict) {
     for limit in budget.limits.iter().filter(|limit| limit.unit != Unit::ApiCalls) {
@@ -42,7 +53,7 @@ fn sent_when_used_up(limit: &Limit, answers: &[(i64, u64)], seen: &[&Seen], star
         }
         if sum >= limit.amount {
             let used_up = answers[end - 1].0;
-            let from = seen.partition_point(|seen| seen.arrived <= used_up + micros(ON_ITS_WAY));
+            let from = seen.partition_point(|seen| seen.arrived <= used_up + settled());
             if let Some(late) = seen.get(from).filter(|seen| seen.arrived < closes) {
                 return Some(format!(
                     "{} of node {} arrived at {}, though {sum} had come from {} to {}",
@@ -64,7 +75,7 @@ fn unpaid(limit: &Limit, answers: &[(i64, u64)], seen: &[&Seen], start: i64) -> 
     let first = answers.first()?.0;
     let (mut next, mut sum) = (0, 0_u64);
     seen.iter().find_map(|seen| {
-        while answers.get(next).is_some_and(|(answered, _)| *answered < seen.arrived - micros(ON_ITS_WAY)) {
+        while answers.get(next).is_some_and(|(answered, _)| *answered < seen.arrived - settled()) {
             sum += answers[next].1;
             next += 1;
         }
