@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::http::{HttpClient, NodeAccess};
 use super::progress::Progress;
 use super::settle::RetryPolicy;
+use super::task_run::Traversals;
 use crate::clock::SharedClock;
 use crate::protocol::{NodeContext, SharedReader};
 use crate::queue::SharedQueue;
@@ -22,7 +23,7 @@ pub struct CrawlContext {
     /// Where records land.
     pub store: SharedStore,
     /// The one client.
-    pub http: HttpClient,
+    pub http: Arc<HttpClient>,
     /// The nodes of the run.
     pub nodes: BTreeMap<NodeName, CrawlNode>,
     /// How failures are retried.
@@ -39,6 +40,8 @@ pub struct CrawlContext {
     pub clock: SharedClock,
     /// What is shown while it runs.
     pub progress: Arc<Progress>,
+    /// The traversals that they have open.
+    pub traversals: Traversals,
 }
 
 impl CrawlContext {

@@ -34,12 +34,15 @@ pub(super) fn page_effects(
     let mut limited = page.limited;
     let mut feedback = page.feedback;
     let records = so_far.records + page.records.len() as u64;
-    if let Some(limit) = limit_reached(task, limits, records, so_far.bytes + bytes) {
-        let before = feedback.len();
-        feedback.retain(|next| next.section != task.section);
-        if feedback.len() < before {
-            limited = Some(limit);
-        }
+    let is_own = |next: &Task| next.section == task.section;
+    if let Some(limit) = limit_reached(limits, records, so_far.bytes + bytes) {
+        let dropped = feedback.extract_if(.., |next| is_own(next)).count();
+        limited = if dropped > 0 { Some(limit) } else { limited };
+    }
+    // What comes before the first page, and what a page links, is no page.
+    let is_beyond = |next: &mut Task| is_own(next) && next.kind == TaskKind::Page && next.page >= limits.max_pages;
+    if feedback.extract_if(.., is_beyond).count() > 0 {
+        limited = Some(Limited::MaxPages);
     }
     // Datasets that are fetched one by one: no more of them than records may still come.
     let mut left = limits.max_records.saturating_sub(records);
@@ -72,6 +75,7 @@ pub(super) fn page_effects(
         listed_sections: page.listed_sections,
         limited,
         total: page.total,
+        heeds_total: page.heeds_total,
         forgiven: page.forgiven,
         rejected: page.rejected,
         reading: page.reading,
@@ -84,14 +88,12 @@ pub(super) fn page_effects(
     })
 }
 
-/// The first limit that is reached after this page.
-fn limit_reached(task: &Task, limits: &NodeLimits, records: u64, bytes: u64) -> Option<Limited> {
+/// The first limit that is reached with this page.
+fn limit_reached(limits: &NodeLimits, records: u64, bytes: u64) -> Option<Limited> {
     if records >= limits.max_records {
         Some(Limited::MaxRecords)
     } else if bytes >= limits.max_bytes {
         Some(Limited::MaxBytes)
-    } else if task.page.saturating_add(1) >= limits.max_pages {
-        Some(Limited::MaxPages)
     } else {
         None
     }

@@ -16,4 +16,5 @@ mod worker;
 pub use context::{CrawlContext, CrawlNode, NodeLimits};
 pub use progress::{NodeCounts, NodeProgress, Progress, StageSeconds};
 pub use settle::RetryPolicy;
+pub use task_run::Traversals;
 pub use worker::{CrawlEnd, Crawler, CrawlerError};

@@ -30,15 +30,16 @@ const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// The traversals that this crawler has open: as many as are under way, not as many as the run has.
+/// The traversals that this process has open: as many as are under way, not as many as the run has. Its crawlers share
+/// them: what one has counted towards a limit, or spent on a try that failed, counts for whoever goes on.
 #[derive(Debug, Default)]
-pub(super) struct Traversals {
+pub struct Traversals {
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
     /// Requests of tries that failed, of tasks that will be tried again: they count as the task's when it is settled.
     spent: Mutex<HashMap<TaskId, u64>>,
 }
 
-/// A section as this crawler works on it.
+/// A section as this process works on it.
 #[derive(Debug)]
 enum SectionWork {
     Open(Box<OpenSection>),
@@ -94,13 +95,12 @@ impl Done {
 /// Runs one leased task. Its effects are in the store before this returns; the caller settles it.
 pub(super) async fn run_task(
     context: Arc<CrawlContext>,
-    traversals: Arc<Traversals>,
     holder: Arc<Holder>,
     leased: Leased,
     permit_lasts_until: Timestamp,
 ) -> Finished {
     let (lease, task) = (leased.lease, &leased.task);
-    let run = TaskRun { context: &context, traversals: &traversals, holder: &holder, lease, task, permit_lasts_until };
+    let run = TaskRun { context: &context, holder: &holder, lease, task, permit_lasts_until };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -115,7 +115,6 @@ pub(super) async fn run_task(
 
 struct TaskRun<'a> {
     context: &'a CrawlContext,
-    traversals: &'a Traversals,
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
@@ -160,7 +159,8 @@ impl TaskRun<'_> {
                 let requests = u64::from(spent.requests);
                 self.count(|progress| progress.add_answer(requests, 0));
                 let result = TaskResult::NotModified;
-                self.commit(open, TaskEffects { task: self.task.id, result, requests, ..TaskEffects::default() }).await
+                let effects = TaskEffects { task: self.task.id, result, requests, ..TaskEffects::default() };
+                self.commit(open, effects, false).await
             }
             Ok(Fetched::Response { response, spent }) => {
                 self.take(node, open, &reader_context, Arc::from(response), u64::from(spent.requests)).await
@@ -199,6 +199,7 @@ impl TaskRun<'_> {
         let page = self.decode(node, reader_context, &response, requests).await?;
         self.context.progress.add_time(Stage::Decode, decoding.elapsed());
         self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
+        let reads_again = page.reads_again;
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
@@ -206,7 +207,7 @@ impl TaskRun<'_> {
         let effects = page_effects(self.task, page, answer, &node.limits, so_far)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
-        self.commit(open, effects).await
+        self.commit(open, effects, reads_again).await
     }
 
     /// Decodes a page; a large one off the event loop, so that other tasks go on.
@@ -228,7 +229,7 @@ impl TaskRun<'_> {
     }
 
     /// Stores the effects, and closes the traversal if this was its last task.
-    async fn commit(&self, open: &OpenSection, effects: TaskEffects) -> Result<Done, TaskError> {
+    async fn commit(&self, open: &OpenSection, effects: TaskEffects, reads_again: bool) -> Result<Done, TaskError> {
         let documents = effects.records.len() as u64;
         let bytes = effects.bytes;
         let mut feedback = effects.feedback.clone();
@@ -238,7 +239,7 @@ impl TaskRun<'_> {
         if let Ok(mut so_far) = open.so_far.lock() {
             *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
         }
-        if documents > 0 && committed.repeated == documents && self.task.page > 0 {
+        if documents > 0 && committed.repeated == documents && self.task.page > 0 && !reads_again {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
             for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page)
             {
@@ -255,11 +256,11 @@ impl TaskRun<'_> {
     }
 
     fn sections(&self) -> MutexGuard<'_, HashMap<SectionKey, Arc<OnceCell<SectionWork>>>> {
-        self.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spent(&self) -> MutexGuard<'_, HashMap<TaskId, u64>> {
-        self.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.traversals.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What requests of this task have cost: the first one what the queue takes for it, the others one call each.

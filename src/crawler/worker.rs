@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, warn};
 
 use super::context::CrawlContext;
-use super::task_run::{Finished, Traversals, run_task};
+use super::task_run::{Finished, run_task};
 use crate::queue::{Claim, Holder, JoinRequest, LeaseRef, Leased, PERMIT_LASTS, QueueError, SettleResult, Settlement};
 use crate::store::StoreError;
 use crate::task::SectionKey;
@@ -60,14 +60,8 @@ impl Crawler {
     pub async fn run(&self, token: u32, uid: String, group: String) -> Result<CrawlEnd, CrawlerError> {
         let request = JoinRequest { run: self.context.run.clone(), token, uid, group };
         let holder = Arc::new(self.context.queue.join(request).await?);
-        let mut shift = Shift {
-            crawler: self,
-            holder,
-            traversals: Arc::default(),
-            tasks: JoinSet::new(),
-            leases: HashMap::new(),
-            finished: Vec::new(),
-        };
+        let mut shift =
+            Shift { crawler: self, holder, tasks: JoinSet::new(), leases: HashMap::new(), finished: Vec::new() };
         let end = shift.work().await;
         shift.abandon().await;
         if let Ok(end) = &end {
@@ -81,7 +75,6 @@ impl Crawler {
 struct Shift<'a> {
     crawler: &'a Crawler,
     holder: Arc<Holder>,
-    traversals: Arc<Traversals>,
     tasks: JoinSet<Finished>,
     leases: HashMap<Id, (LeaseRef, SectionKey)>,
     finished: Vec<Settlement>,
@@ -134,8 +127,7 @@ impl Shift<'_> {
     fn start(&mut self, leased: Leased, permit_lasts_until: Timestamp) {
         let (lease, section) = (leased.lease, leased.task.section.clone());
         let span = tracing::error_span!("task", run = %self.holder.run, node = %section.node, task = %leased.task.id);
-        let (context, traversals) = (self.crawler.context.clone(), self.traversals.clone());
-        let run = run_task(context, traversals, self.holder.clone(), leased, permit_lasts_until);
+        let run = run_task(self.crawler.context.clone(), self.holder.clone(), leased, permit_lasts_until);
         let handle = self.tasks.spawn(run.instrument(span));
         self.leases.insert(handle.id(), (lease, section));
     }

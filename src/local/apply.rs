@@ -82,17 +82,9 @@ impl Crew {
         Ok(())
     }
 
-    /// A new run starts with the root of each node; a resumed one with the tasks that were not settled.
+    /// A new run starts with the root of each node; a resumed one with the tasks that were not settled. That it was
+    /// killed before its roots were recorded is possible too, so they are recorded in any case: known ones are left.
     async fn seed(&mut self, nodes: &[NodeName]) -> Result<(), LocalError> {
-        if self.resumed {
-            let mut after = None;
-            loop {
-                let tasks = self.context.store.pending_tasks(&self.state.run, after, RESUME_BATCH).await?;
-                let Some(last) = tasks.last() else { return Ok(()) };
-                after = Some(last.id);
-                self.context.queue.push(&self.state.run, tasks).await?;
-            }
-        }
         let mut tasks: Vec<Task> = Vec::with_capacity(nodes.len());
         for name in nodes {
             let Some(node) = self.context.nodes.get(name) else { continue };
@@ -105,8 +97,17 @@ impl Crew {
             }
         }
         self.context.store.seed(&self.state.run, &tasks).await?;
-        self.context.queue.push(&self.state.run, tasks).await?;
-        Ok(())
+        if !self.resumed {
+            self.context.queue.push(&self.state.run, tasks).await?;
+            return Ok(());
+        }
+        let mut after = None;
+        loop {
+            let tasks = self.context.store.pending_tasks(&self.state.run, after, RESUME_BATCH).await?;
+            let Some(last) = tasks.last() else { return Ok(()) };
+            after = Some(last.id);
+            self.context.queue.push(&self.state.run, tasks).await?;
+        }
     }
 
     fn start_crawler(&mut self, token: u32, group: String) {

@@ -30,7 +30,7 @@ pub use conclude::read_report;
 pub use display::{Display, DisplayMode, LogWriter};
 pub use observe::{RunInput, plan_from};
 pub use report::{NodeHealth, NodeReport, NodeResult, Report, RunOutcome, Totals};
-pub use run::{REPORT_FILE, RunEnd, RunOptions, run};
+pub use run::{Adapters, REPORT_FILE, RunEnd, RunOptions, run, run_with};
 
 use crate::crawler::CrawlerError;
 use crate::queue::QueueError;

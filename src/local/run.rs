@@ -23,7 +23,7 @@ use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RunMode};
 use crate::clock::{SharedClock, Stopwatch};
 use crate::crawler::http::{HttpClient, HttpConfig};
-use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy};
+use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy, Traversals};
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
 use crate::queue::memory::MemoryQueue;
@@ -83,16 +83,34 @@ pub enum RunEnd {
     },
 }
 
-/// Does a run, or goes on with the unfinished one.
+/// What a run works with. [`run()`] takes the real ones; a test may take others.
+#[derive(Debug)]
+pub struct Adapters {
+    /// Where records land, and what is remembered between runs.
+    pub store: SharedStore,
+    /// Work in flight. New for every run.
+    pub queue: SharedQueue,
+    /// The one client.
+    pub http: Arc<HttpClient>,
+}
+
+/// Does a run, or goes on with the unfinished one, with the state in the output directory.
 pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
     refuse_foreign_files(&options)?;
-    let store: SharedStore = if options.dry_run {
-        Arc::new(FileStore::open_dry_run(&options.dir).map_err(LocalError::Output)?)
-    } else {
-        Arc::new(FileStore::open(&options.dir).map_err(LocalError::Output)?)
+    let store = if options.dry_run { FileStore::open_dry_run(&options.dir) } else { FileStore::open(&options.dir) };
+    let http = HttpClient::new(options.http.clone(), options.clock.clone());
+    let adapters = Adapters {
+        store: Arc::new(store.map_err(LocalError::Output)?),
+        queue: Arc::new(MemoryQueue::new(options.clock.clone())),
+        http: Arc::new(http.map_err(|error| LocalError::Http(error.to_string()))?),
     };
+    run_with(adapters, input, options).await
+}
+
+/// Does a run, or goes on with the unfinished one, with these adapters.
+pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
+    let Adapters { store, queue, http } = adapters;
     let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
-    let queue: SharedQueue = Arc::new(MemoryQueue::new(options.clock.clone()));
     let now = options.clock.now();
     let spent = observe_spent(store.as_ref(), &input, now).await?;
     let first_look = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent };
@@ -101,8 +119,6 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
     let (nodes, problems) = build_nodes(&input, &plan, &options);
-    let http = HttpClient::new(options.http.clone(), options.clock.clone())
-        .map_err(|error| LocalError::Http(error.to_string()))?;
     let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
     if resumed {
         count_closed_sections(&context).await?;
@@ -221,7 +237,7 @@ fn build_context(
     options: &RunOptions,
     store: SharedStore,
     queue: SharedQueue,
-    http: HttpClient,
+    http: Arc<HttpClient>,
     nodes: BTreeMap<NodeName, CrawlNode>,
 ) -> CrawlContext {
     let settings = &input.spec.settings;
@@ -243,6 +259,7 @@ fn build_context(
         incremental: state.mode == Mode::Incremental,
         concurrency: settings.crawler.concurrency as usize,
         clock: options.clock.clone(),
+        traversals: Traversals::default(),
     }
 }
 

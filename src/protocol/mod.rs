@@ -281,6 +281,10 @@ pub struct Page {
     pub protocol: Cow<'static, str>,
     /// Records that the source says were deleted (incremental traversals).
     pub deleted_ids: Vec<String>,
+    /// A total that shrinks from page to page hides nothing: the reader has seen to that.
+    pub heeds_total: bool,
+    /// It reads again what may have slipped by: that all of its records are known is no sign of an endless chain.
+    pub reads_again: bool,
 }
 
 /// Why an answer can't be read, or a request can't be built.

@@ -227,6 +227,13 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
             tally.unreadable, closing.census.unseen
         ));
     }
+    if let Some(shrank) = tally.shrank.filter(|_| closing.mode == Mode::Full && closing.census.unseen > 0) {
+        return Some(format!(
+            "the server's total fell by {shrank} while its pages were read, so that some of the {} records that were not \
+             seen may have slipped by",
+            closing.census.unseen
+        ));
+    }
     match tally.total {
         Some(total) if closing.mode == Mode::Full && !tally.not_modified && given < total => {
             Some(format!("the pages gave {given} of the {total} records that the server says it has"))

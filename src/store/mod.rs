@@ -262,6 +262,8 @@ pub struct TaskEffects {
     pub limited: Option<Limited>,
     /// The server's own number of records.
     pub total: Option<u64>,
+    /// A total below the one before hides nothing: what may have slipped by is read again.
+    pub heeds_total: bool,
     /// Faults forgiven.
     pub forgiven: BTreeMap<Forgiven, u64>,
     /// Records that could not be read; the first hundred of a traversal are kept, all are counted.

@@ -28,6 +28,8 @@ pub(super) struct Tally {
     pub(super) repeated_page: bool,
     /// The server's number of records, as it last gave it: a total may shrink while pages are read.
     pub(super) total: Option<u64>,
+    /// The total was larger before, by so much, and nobody has looked for what may have slipped by.
+    pub(super) shrank: Option<u64>,
     pub(super) forgiven: BTreeMap<Forgiven, u64>,
     pub(super) rejected: Vec<Rejected>,
     pub(super) rejected_count: u64,
@@ -80,6 +82,8 @@ impl Tally {
             }
         }
         self.limited = effects.limited.or(self.limited);
+        let shrank = self.total.zip(effects.total).filter(|(before, now)| now < before && !effects.heeds_total);
+        self.shrank = shrank.map(|(before, now)| before - now).or(self.shrank);
         self.total = effects.total.or(self.total);
         for (&fault, &count) in &effects.forgiven {
             *self.forgiven.entry(fault).or_default() += count;

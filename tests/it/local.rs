@@ -138,28 +138,6 @@ async fn when_every_node_failed_the_run_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_answered_as_an_empty_catalogue_deletes_nothing() {
-    let empty = Arc::new(AtomicBool::new(false));
-    let is_empty = empty.clone();
-    let server = HttpServer::start(move |_| {
-        let ids: &[&str] = if is_empty.load(Ordering::SeqCst) { &[] } else { &["a", "b"] };
-        Reply::ok(ckan_page(ids, ids.len()))
-    })
-    .await;
-    let place = Arc::new(Workplace::new());
-    place.write("in.yaml", &manifests(&[("portal", server.url("/").as_str(), "  protocol: CKAN\n")]));
-    run_in(&place, &[]).await;
-    empty.store(true, Ordering::SeqCst);
-
-    let ended = run_in(&place, &[]).await;
-
-    let report = place.report("out");
-    assert_eq!((ended.code, totals(&report)), (0, [0, 0, 0, 0]));
-    assert_eq!(place.read("out/records.jsonl").lines().count(), 2);
-    assert!(node(&report, "portal").1.contains("2 records of portal are no longer listed; deleting them is held"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_fails_keeps_its_records_and_is_stale() {
     let down = Arc::new(AtomicBool::new(false));
     let is_down = down.clone();

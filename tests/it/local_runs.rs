@@ -343,11 +343,13 @@ async fn an_answer_over_the_size_limit_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_of_failed_tries_are_counted() {
-    let server = HttpServer::start(|_| Reply::status(500)).await;
-    let place = place_for(&server, "");
-    let ended = trawler(&place, RUN).await;
-    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(report["totals"]["requests"].as_u64(), Some(server.seen().len() as u64));
+    for reply in [Reply::status(500), Reply::ok("<!doctype html>"), Reply::raw("")] {
+        let server = HttpServer::start(move |_| reply.clone()).await;
+        let place = place_for(&server, "");
+        let ended = trawler(&place, RUN).await;
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(report["totals"]["requests"].as_u64(), Some(server.seen().len() as u64));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,7 @@ mod local_health;
 mod local_results;
 mod local_runs;
 mod manifests;
+mod never_deletes;
 mod planner;
 mod protocol_contract;
 mod real_data;

@@ -10,6 +10,7 @@ mod parity;
 mod scene;
 mod shared;
 mod stress;
+mod usage;
 mod waiting;
 
 use std::sync::Arc;
@@ -109,6 +110,7 @@ macro_rules! contract {
             shared::what_earlier_processes_spent_counts_once,
             shared::what_was_spent_over_a_minute_closes_a_shorter_window_once,
             shared::after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left,
+            usage::crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget,
             waiting::what_makes_work_claimable_ends_a_wait,
             waiting::a_change_between_claim_and_wait_is_not_missed,
             waiting::a_wait_ends_at_its_moment,

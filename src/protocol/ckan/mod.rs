@@ -91,6 +91,8 @@ impl Reader for CkanReader {
         };
         check_entries(response, found.results.len())?;
         let mut page = Page { forgiven: faults, total: found.count, protocol: "CKAN".into(), ..Page::default() };
+        page.heeds_total = true;
+        page.reads_again = position.again;
         let got = found.results.len() as u64;
         let dates = read_packages(&mut page, &found.results, begun);
         if let Some(why) = question.and_then(|since| dates.contradict(since, response.date)) {

@@ -25,6 +25,9 @@ pub(super) struct Position {
     /// The list is of what was modified since this moment. (The first page takes it from the node's checkpoint.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<Timestamp>,
+    /// Read again, to find rows that slipped by: most of it is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) again: bool,
 }
 
 impl Position {
@@ -88,7 +91,7 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
     if seen.got < seen.asked && seen.count.is_some_and(|count| after < count) {
         forgive(&mut page.forgiven, Forgiven::ClampedPageSize);
     }
-    let cursor = Position { start, total: seen.count, newest, ..*at }.to_cursor();
+    let cursor = Position { start, total: seen.count, newest, again: reads_again, ..*at }.to_cursor();
     let next = Task::new(task.section.clone(), TaskKind::Page, task.origin.clone(), cursor);
     let page_number = task.page.saturating_add(1);
     page.feedback.push(Task { page: page_number, provenance: task.provenance.clone(), ..next });

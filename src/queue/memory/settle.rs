@@ -75,7 +75,11 @@ impl Call<'_> {
 
     /// Has a budget looked at again that may be open sooner than was said.
     pub(super) fn budget_changed(&mut self, budget: u32) {
-        self.gates.budgets[budget as usize].right_of_way.opened(self.now);
+        let known = &mut self.gates.budgets[budget as usize];
+        known.right_of_way.opened(self.now);
+        if !known.gate.is_full() {
+            known.right_of_way.freed(self.now);
+        }
         self.run.lanes.budget_changed(self.gates, budget);
         self.gates.touch_budget(budget, self.run.lanes.run);
     }

@@ -240,6 +240,12 @@ impl Run {
         self.tasks.values().any(|known| known.is_queued() && known.is_suspect() && is_of_group(known))
     }
 
+    /// Which token has a suspect under way.
+    pub(super) fn works_on_a_suspect(&self) -> Option<u32> {
+        let suspects = self.tasks.values().filter(|known| known.is_suspect());
+        suspects.filter_map(|known| known.lease().map(|lease| lease.token)).min()
+    }
+
     /// What a token has under way.
     pub(super) fn under_way(&self, token: u32) -> Vec<&Known> {
         let is_own = |known: &&Known| known.lease().is_some_and(|lease| lease.token == token);
