@@ -285,7 +285,7 @@ impl TaskRun<'_> {
         }
         self.tries().entry(self.task.id).or_default().requests += requests;
         let spending = Spending::none(self.task.section.node.clone(), self.context.clock.now());
-        self.context.store.spend(Spending { calls: self.calls(requests), ..spending }).await
+        self.context.store.spend(vec![Spending { calls: self.calls(requests), ..spending }]).await
     }
 
     /// Makes effects durable; the section's last ones close its traversal in the same step.

@@ -77,7 +77,7 @@ async fn publish_result(report: &Report, context: &CrawlContext, options: &RunOp
     let prepared_report = export::prepare_text(&options.dir, REPORT_FILE, &format!("{json}\n"))?;
     let name = options.format.file_name();
     let steps = if is_published(report, &files, options)? {
-        files.replace_report(prepared_report)
+        ResultFiles::replace_report(prepared_report)
     } else {
         let (records, _) = export::prepare_records(store, &report.catalog, options.format, &options.dir).await?;
         files.replace_both(&name, records, prepared_report)

@@ -11,7 +11,7 @@ use super::health::observation_of;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
 use crate::planner::{
     CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, QueueObservation, RunSnapshot,
-    SpentObservation, plan_run,
+    SpentObservation, plan_run, uncounted,
 };
 use crate::queue::Queue;
 use crate::store::{RunState, Spending, Store};
@@ -103,9 +103,18 @@ pub(super) async fn observe_spent(
     now: Timestamp,
 ) -> Result<Arc<SpentObservation>, LocalError> {
     let ended_in_order = !store.begin_spending(now).await?;
+    if !ended_in_order {
+        let uncounted =
+            uncounted(&input.nodes, &input.policies, &input.spec.settings, now).into_iter().map(|spending| {
+                let NodeSpending { node, at, calls, documents, bytes } = spending;
+                Spending { node, at, calls, documents, bytes }
+            });
+        store.spend(uncounted.collect()).await?;
+    }
     let limits = input.policies.iter().flat_map(|policy| &policy.spec.limits);
     let longest = limits.map(|limit| limit.period.get()).chain([DEFAULT_BUDGET.0.period]).max().unwrap_or_default();
-    let since = now.checked_sub(longest).unwrap_or(Timestamp::MIN);
+    // What was spent beyond a limit, known only afterwards, is paid in the period that follows.
+    let since = now.checked_sub(longest.saturating_mul(2)).unwrap_or(Timestamp::MIN);
     let spendings = store.spendings(since).await?.into_iter().map(|spending| {
         let Spending { node, at, calls, documents, bytes } = spending;
         NodeSpending { node, at, calls, documents, bytes }

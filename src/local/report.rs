@@ -99,7 +99,7 @@ pub struct NodeReport {
     #[serde(default)]
     pub health: NodeHealth,
     /// Runs in a row in which nothing of it could be read.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "u32_is_zero")]
     pub failures_in_row: u32,
     /// The first of these runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +161,11 @@ impl fmt::Display for NodeResult {
             Self::Removed => "removed",
         })
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn u32_is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What a report is made from.
@@ -309,10 +314,10 @@ fn crawled_node(
         message.extend(outage_sentence(&remembered.health));
         message.extend(gone_sentence(&sections).filter(|_| remembered.has_expired));
     }
-    let stale = state == NodeResult::Failed && remembered.state.records > 0;
+    let keeps_old_records = state == NodeResult::Failed && remembered.state.records > 0;
     let root = sections.iter().find(|section| section.section.section.is_root());
     let read_as = root.map(|root| root.read_as.clone()).unwrap_or_default();
-    NodeReport { message, stale, read_as, ..remembered.report(name, protocol, state, sections) }
+    NodeReport { message, stale: keeps_old_records, read_as, ..remembered.report(name, protocol, state, sections) }
 }
 
 /// When a node that has become offline or dead is tried again.
@@ -337,10 +342,6 @@ fn gone_sentence(sections: &[SectionReport]) -> Option<String> {
         }
         None => None,
     }
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// What is held, and how a person lets it go.

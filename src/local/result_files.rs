@@ -33,7 +33,7 @@ impl Step {
     pub(super) fn apply(self, dir: &Path) -> Result<(), ExportError> {
         match self {
             Self::Note(names) => {
-                let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+                let text = names.iter().fold(String::new(), |text, name| text + name + "\n");
                 prepare_text(&dir.join(STATE_DIR), NOTE, &text)?.put().map(drop)
             }
             Self::Remove(name) => remove(dir, &name),
@@ -74,7 +74,7 @@ impl ResultFiles {
     }
 
     /// The steps that replace the report, when the records are as they were.
-    pub(super) fn replace_report(&self, report: Prepared) -> Vec<Step> {
+    pub(super) fn replace_report(report: Prepared) -> Vec<Step> {
         vec![Step::Put(report)]
     }
 
@@ -116,6 +116,12 @@ mod tests {
         ResultFiles::of(dir).unwrap().replace_both(name, prepared(name), prepared(REPORT_FILE))
     }
 
+    fn apply(dir: &Path, steps: impl IntoIterator<Item = Step>) {
+        for step in steps {
+            step.apply(dir).unwrap();
+        }
+    }
+
     fn read(dir: &Path, name: &str) -> Option<String> {
         std::fs::read_to_string(dir.join(name)).ok()
     }
@@ -127,8 +133,8 @@ mod tests {
             for ends_after in 0..=whole + 1 {
                 let dir = directory();
                 let dir = dir.path();
-                steps(dir, "1", before).into_iter().for_each(|step| step.apply(dir).unwrap());
-                steps(dir, "2", after).into_iter().take(ends_after).for_each(|step| step.apply(dir).unwrap());
+                apply(dir, steps(dir, "1", before));
+                apply(dir, steps(dir, "2", after).into_iter().take(ends_after));
 
                 let records: BTreeSet<String> = [JSONL, CSV].iter().filter_map(|name| read(dir, name)).collect();
                 let place = format!("{before} then {after}, ended after {ends_after} steps");
@@ -139,7 +145,7 @@ mod tests {
 
                 // The run that goes on brings everything in order, whatever it writes.
                 for name in [after, before] {
-                    steps(dir, "3", name).into_iter().for_each(|step| step.apply(dir).unwrap());
+                    apply(dir, steps(dir, "3", name));
                     let other = if name == JSONL { CSV } else { JSONL };
                     let found = [name, REPORT_FILE, other].map(|name| read(dir, name));
                     assert_eq!(found, [Some("3".to_owned()), Some("3".to_owned()), None], "{place}, then {name}");

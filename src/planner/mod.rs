@@ -21,3 +21,4 @@ pub use health::{Health, Outage, health, spec_hash};
 pub use plan_run::plan_run;
 pub use shares::{InstanceSnapshot, RunDemand, Shares, plan_shares};
 pub use snapshot::{CrawlerState, NodeObservation, NodeSpending, QueueObservation, RunSnapshot, SpentObservation};
+pub use spent::uncounted;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::budgets::{ORIGIN_PROTECTION, assign_budgets, groups_of};
 use super::execution_plan::{ExecutionPlan, Phase, Step, Verdict};
 use super::select::{Selection, select_nodes};
-use super::snapshot::{QueueObservation, RunSnapshot};
+use super::snapshot::{QueueObservation, RunSnapshot, SpentObservation};
 use super::spent::add_spent;
 use crate::flow::{NodeConfig, OpenInterval, RunConfig};
 
@@ -43,7 +43,9 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
             if running > 0 { Phase::Stopping } else { Phase::Finishing }
         }
         None => {
-            add_spent(&mut budgets, snapshot);
+            if *snapshot.spent != SpentObservation::default() {
+                add_spent(&mut budgets, snapshot);
+            }
             let config = RunConfig {
                 run: snapshot.run.clone(),
                 weight: snapshot.spec.settings.weight.max(1),

@@ -6,23 +6,15 @@ use jiff::Timestamp;
 
 use super::budgets::assign_budgets;
 use super::snapshot::{NodeSpending, RunSnapshot};
-use crate::flow::{BudgetConfig, BudgetId, OpenInterval, Spent};
+use crate::api::{CatalogNode, RunSettings, ThrottlePolicy};
+use crate::flow::{BudgetConfig, BudgetId, NodeConfig, OpenInterval, Spent};
 use crate::task::NodeName;
 
-/// Tells each budget what its nodes have spent, those too that this run leaves out.
-///
-/// If the process before did not end in order, what it asked last was not counted: short windows start as if spent, and the
-/// long ones are charged for as many requests as may have been under way.
+/// Tells each budget what its nodes have spent, those too that this run leaves out. If the process before did not end in
+/// order, short windows start as if spent: what was asked last was not counted.
 pub(super) fn add_spent(budgets: &mut [BudgetConfig], snapshot: &RunSnapshot) {
     let spent = &snapshot.spent;
-    if spent.spendings.is_empty() && spent.ended_in_order {
-        return;
-    }
-    let nodes: Vec<_> =
-        snapshot.nodes.iter().filter_map(|node| Some((NodeName::from(node.metadata.name.as_deref()?), node))).collect();
-    // Which budget it is matters here, not when it is open.
-    let span = OpenInterval { from: snapshot.now, until: snapshot.now };
-    let (nodes, _) = assign_budgets(&nodes, &snapshot.policies, span);
+    let nodes = node_budgets(&snapshot.nodes, &snapshot.policies, snapshot.now).0;
     let budget_of: HashMap<&NodeName, &BudgetId> = nodes.iter().map(|node| (&node.name, &node.budget)).collect();
     let mut sums: BTreeMap<(&BudgetId, Timestamp), Spent> = BTreeMap::new();
     for NodeSpending { node, at, calls, documents, bytes } in &spent.spendings {
@@ -35,21 +27,44 @@ pub(super) fn add_spent(budgets: &mut [BudgetConfig], snapshot: &RunSnapshot) {
         sum.documents = sum.documents.saturating_add(*documents);
         sum.bytes = sum.bytes.saturating_add(*bytes);
     }
-    for budget in budgets.iter_mut() {
+    for budget in budgets {
         let of_budget = sums.range((&budget.id, Timestamp::MIN)..=(&budget.id, Timestamp::MAX));
         budget.spent = of_budget.map(|(_, spent)| *spent).collect();
+        budget.short_windows_start_spent = !spent.ended_in_order;
     }
-    if !spent.ended_in_order {
-        let costliest = |id: &BudgetId| {
-            nodes.iter().filter(|node| node.budget == *id).map(|node| node.api_calls_per_document).max().unwrap_or(1)
-        };
-        let settings = &snapshot.spec.settings;
-        let at_a_time = settings.tokens.saturating_mul(settings.crawler.concurrency);
-        for budget in budgets {
-            let under_way = budget.max_concurrent.unwrap_or(u32::MAX).min(at_a_time);
-            let calls = u64::from(under_way) * u64::from(costliest(&budget.id).max(1));
-            budget.spent.push(Spent { at: snapshot.now, calls, documents: 0, bytes: 0 });
-            budget.short_windows_start_spent = true;
-        }
+}
+
+/// What a process that did not end in order may have asked without counting it: as many requests as it may have had under
+/// way, for each budget. It is put down to the first of the nodes that share the budget, and must be remembered like what
+/// was counted: the next process may not end in order either.
+pub fn uncounted(
+    nodes: &[CatalogNode],
+    policies: &[ThrottlePolicy],
+    settings: &RunSettings,
+    now: Timestamp,
+) -> Vec<NodeSpending> {
+    let (nodes, budgets) = node_budgets(nodes, policies, now);
+    let mut first_and_cost: BTreeMap<&BudgetId, (&NodeName, u32)> = BTreeMap::new();
+    for node in &nodes {
+        let (_, cost) = first_and_cost.entry(&node.budget).or_insert((&node.name, 1));
+        *cost = node.api_calls_per_document.max(*cost);
     }
+    let at_a_time = settings.tokens.saturating_mul(settings.crawler.concurrency);
+    let uncounted = budgets.iter().filter_map(|budget| {
+        let (node, cost) = first_and_cost.get(&budget.id)?;
+        let under_way = budget.max_concurrent.unwrap_or(at_a_time).min(at_a_time);
+        let calls = u64::from(under_way) * u64::from(*cost);
+        Some(NodeSpending { node: (*node).clone(), at: now, calls, documents: 0, bytes: 0 })
+    });
+    uncounted.collect()
+}
+
+/// The budget of each of these nodes, crawled or not, and the budgets, whenever they are open.
+fn node_budgets(
+    nodes: &[CatalogNode],
+    policies: &[ThrottlePolicy],
+    now: Timestamp,
+) -> (Vec<NodeConfig>, Vec<BudgetConfig>) {
+    let named = nodes.iter().filter_map(|node| Some((NodeName::from(node.metadata.name.as_deref()?), node)));
+    assign_budgets(&named.collect::<Vec<_>>(), policies, OpenInterval { from: now, until: now })
 }

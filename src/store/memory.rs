@@ -216,8 +216,8 @@ impl Store for MemoryStore {
         spending::begin_spending(&mut self.tables(), now)
     }
 
-    async fn spend(&self, spent: Spending) -> Result<(), StoreError> {
-        spending::spend(&mut self.tables(), &spent)
+    async fn spend(&self, spendings: Vec<Spending>) -> Result<(), StoreError> {
+        spending::spend(&mut self.tables(), &spendings)
     }
 
     async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {

@@ -114,7 +114,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn begin_spending(&self, now: Timestamp) -> Result<bool, StoreError>;
 
     /// Counts what was spent without an effect: tries that failed. What tasks cost is counted when they are committed.
-    async fn spend(&self, spending: Spending) -> Result<(), StoreError>;
+    async fn spend(&self, spendings: Vec<Spending>) -> Result<(), StoreError>;
 
     /// What was spent after a moment, in the order of time, for all Catalogs. What is older than 31 days is forgotten.
     async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError>;

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use trawler::api::{Catalog, CatalogNode, CrawlRun, CrawlRunSpec, ObjectRef, ThrottlePolicy};
 use trawler::planner::{
     CrawlerState, InstanceSnapshot, NodeObservation, NodeSpending, QueueObservation, RunDemand, RunSnapshot,
-    SpentObservation, plan_run, plan_shares, spec_hash,
+    SpentObservation, plan_run, plan_shares, spec_hash, uncounted,
 };
 use trawler::queue::Ledger;
 use trawler::task::{NodeName, RunId};
@@ -232,4 +232,15 @@ fn who_waits_long_enough_overtakes_a_higher_priority() {
     let mut old = demand("old", 2, 1, 0);
     old.waiting_since = Some(now - std::time::Duration::from_hours(1));
     assert_eq!(shares(2, vec![demand("high", 2, 1, 5), old]), [("high".into(), 0), ("old".into(), 2)]);
+}
+
+#[test]
+fn as_many_requests_as_may_have_been_under_way_in_a_crash_count_for_each_budget() {
+    let case =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/planner/after-a-crash-short-windows-start-spent.yaml");
+    let RunSnapshot { now, nodes, policies, spec, .. } = read_case(&case);
+    let spending = |node: &str, calls| NodeSpending { node: node.into(), at: now, calls, documents: 0, bytes: 0 };
+    // acme shares a budget of three requests at a time, of which one may cost five calls; other has the default.
+    let expected = [spending("other", 4), spending("acme", 15)];
+    assert_eq!(uncounted(&nodes, &policies, &spec.settings, now), expected);
 }

@@ -59,7 +59,7 @@ pub(in crate::store) fn commit(
     if (row.number, row.attempt) != (traversal.number, traversal.attempt) {
         return Err(superseded(traversal));
     }
-    spend(tables, &cost(traversal, &effects))?;
+    spend(tables, &[cost(traversal, &effects)])?;
     let task_key = keys::task(run.key, effects.task);
     let close_when_drained = effects.close_when_drained.take();
     if row.report.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {

@@ -18,8 +18,8 @@ const LEVELS: [(i64, i64); 3] = [(60, 3600), (3600, 48 * 3600), (24 * 3600, 32 *
 const UNDER_WAY: &[u8] = b"spending";
 
 /// Adds to what was spent.
-pub(in crate::store) fn spend(tables: &mut impl Write, spending: &Spending) -> Result<(), StoreError> {
-    if spending.is_none() { Ok(()) } else { add(tables, 0, spending) }
+pub(in crate::store) fn spend(tables: &mut impl Write, spendings: &[Spending]) -> Result<(), StoreError> {
+    spendings.iter().filter(|spending| !spending.is_none()).try_for_each(|spending| add(tables, 0, spending))
 }
 
 /// Marks that requests may be under way from now on, and brings order into the stretches. Returns whether that was marked

@@ -200,8 +200,8 @@ impl Store for FileStore {
         self.write(move |tables| spending::begin_spending(tables, now)).await
     }
 
-    async fn spend(&self, spent: Spending) -> Result<(), StoreError> {
-        self.write(move |tables| spending::spend(tables, &spent)).await
+    async fn spend(&self, spendings: Vec<Spending>) -> Result<(), StoreError> {
+        self.write(move |tables| spending::spend(tables, &spendings)).await
     }
 
     async fn spendings(&self, after: Timestamp) -> Result<Vec<Spending>, StoreError> {

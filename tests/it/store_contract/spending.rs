@@ -26,7 +26,7 @@ async fn told(subject: &Subject, after: i64) -> Vec<Spending> {
 }
 
 async fn spend(subject: &Subject, node: &str, second: i64, calls: u64) {
-    subject.store().spend(spending(node, second, calls)).await.unwrap();
+    subject.store().spend(vec![spending(node, second, calls)]).await.unwrap();
 }
 
 async fn what_a_task_cost_is_remembered_with_its_effects(mut subject: Subject) {
