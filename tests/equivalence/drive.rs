@@ -126,7 +126,9 @@ impl Play<'_> {
         {
             let mut world = self.world.lock().unwrap();
             world.now = self.stage.clock.now().as_second();
-            plan.before.iter().for_each(|change| world.change(*change));
+            for change in &plan.before {
+                world.change(*change);
+            }
             world.begin_run(&plan.faults, &plan.during);
         }
         let mut kills = plan.kills.iter();
@@ -314,6 +316,7 @@ impl Play<'_> {
         let nodes = world.nodes.iter().enumerate().map(|(number, node)| NodeFacts {
             speaks: node.speaks,
             page_size: node.page_size,
+            sections: node.sections.len(),
             limit: Inputs::limit_of(plan, world.nodes.len(), number),
             is_selected: !is_named(&plan.absent, number),
             is_down: is_named(&plan.down, number),
@@ -362,7 +365,8 @@ impl Play<'_> {
         for node in 0..self.history.nodes.len() {
             for state in store.sections(&catalog, &format!("n{node}").into()).await.unwrap() {
                 let section = sections.entry(key_of(&state.section)).or_default();
-                section.held = state.held.map(|(_, records)| records);
+                section.held = state.held;
+                section.number = state.number;
                 if state.records != section.records.len() as u64 {
                     return Err(format!("{} counts {} records", state.section, state.records));
                 }
