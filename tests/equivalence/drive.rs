@@ -19,7 +19,7 @@ use trawler::local::{Adapters, Display, DisplayMode, Report, RunEnd, RunInput, R
 use trawler::record::ContentHash;
 use trawler::store::files::FileStore;
 use trawler::store::memory::MemoryStore;
-use trawler::store::{DeletionGuard, RecordFilter, SharedStore, Store};
+use trawler::store::{ChangeKind, DeletionGuard, RecordFilter, SharedStore, Store};
 use trawler::task::{CatalogName, RunId, SectionKey};
 
 use crate::compare::compare;
@@ -47,6 +47,8 @@ pub(crate) struct Held {
     pub(crate) kills: u64,
     pub(crate) partial: u64,
     pub(crate) deleted: u64,
+    /// Records deleted although they are there: nobody can see that they only moved in a list without a total.
+    pub(crate) slipped: u64,
     pub(crate) requests: u64,
 }
 
@@ -192,6 +194,14 @@ impl Play<'_> {
         let facts = self.facts(plan, doing, &world);
         let outcomes = self.model.finish(&facts, &|key| found.get(&key).cloned().unwrap_or_default())?;
         compare(report, &facts, &outcomes, &found)?;
+        for (key, section) in &found {
+            let server = &world.nodes[key.0].sections[key.1];
+            let is_there = |id: &String| server.shown().iter().any(|item| item.id == *id);
+            let deleted = section.changes.iter().filter(|(kind, id)| *kind == ChangeKind::Deleted && is_there(id));
+            if facts.nodes[key.0].is_selected && server.is_listed {
+                self.held.slipped += deleted.count() as u64;
+            }
+        }
         self.last_report = report.number;
         self.held.runs += 1;
         self.held.partial += outcomes.values().filter(|outcome| outcome.partial).count() as u64;

@@ -142,6 +142,7 @@ impl Model {
             guard: facts.guard,
             approved: facts.approved.contains(&key),
             incremental: facts.incremental,
+            was_killed: facts.was_killed,
             had_nested: self.edges.get(&key).is_some_and(|edges| !edges.is_empty()),
         };
         let requests = facts.requests.get(&key).map_or(&[][..], Vec::as_slice);

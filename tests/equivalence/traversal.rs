@@ -87,6 +87,7 @@ pub(crate) struct Terms {
     pub(crate) approved: bool,
     /// The run asks for changes.
     pub(crate) incremental: bool,
+    pub(crate) was_killed: bool,
     /// Sections listed before, that this traversal may miss.
     pub(crate) had_nested: bool,
 }
@@ -141,8 +142,10 @@ impl Known {
             total = answer.total.or(total);
             nameless += if answer.not_modified { 0 } else { answer.nameless };
             listed.extend(answer.listed.iter().copied());
-            let must_stop = terms.must_stop(answers, at, before, given == before);
             let goes_on = at + 1 < answers.len() || gave_up;
+            // A kill can come between the page and the decision to follow it no further: then it is followed.
+            let is_repeat = given == before && !(goes_on && terms.was_killed);
+            let must_stop = terms.must_stop(answers, at, before, is_repeat);
             match (terms.has_more(answer, shrank), must_stop) {
                 (true, true) => cut = true,
                 (true, false) if !goes_on && end == End::Own => {

@@ -112,7 +112,10 @@ impl World {
                 was_shifted: false,
                 items: (0..*count).map(|_| world_item(&mut world.serial, 0)).collect(),
             });
-            let sections = sections.collect();
+            let mut sections: Vec<Section> = sections.collect();
+            if plan.speaks == Speaks::Ckan {
+                sections.iter_mut().for_each(|section| section.items.sort());
+            }
             world.nodes.push(Node { speaks: plan.speaks, page_size: plan.page_size, sections });
         }
         world
