@@ -90,6 +90,10 @@ pub struct OpenInterval {
     pub until: Timestamp,
 }
 
+/// [`BudgetConfig::spent`] is told in sums, of what was spent lately over at most so long. What a sum has beyond the amount of
+/// a limit with a shorter period was spent in several of its windows, and is no debt.
+pub const SPENT_STRETCH: Duration = Duration::from_mins(1);
+
 /// What a budget had spent by a moment, since the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spent {

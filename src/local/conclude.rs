@@ -10,6 +10,7 @@ use super::export;
 use super::health::observation_of;
 use super::observe::RunInput;
 use super::report::{Report, ReportInput, Totals, build_report};
+use super::result_files::ResultFiles;
 use super::run::{REPORT_FILE, RunEnd, RunOptions, find_node};
 use crate::api::RemovalPolicy;
 use crate::crawler::CrawlContext;
@@ -66,33 +67,39 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
     Ok(RunEnd::Finished { report: Box::new(report), records })
 }
 
-/// Records first, then the report, then the end of the run: a crash in between is healed by resuming the run, which has
-/// nothing left to fetch.
+/// Puts records and report where people find them, and ends the run: a crash on the way is healed by resuming the run,
+/// which has nothing left to fetch.
 async fn publish_result(report: &Report, context: &CrawlContext, options: &RunOptions) -> Result<PathBuf, LocalError> {
-    let path = options.dir.join(options.format.file_name());
-    if !is_published(report, &path, options)? {
-        let had_result = read_report(&options.dir)?.is_some();
-        export::publish(context.store.as_ref(), &report.catalog, options.format, &options.dir).await?;
-        if had_result {
-            export::remove_other_formats(&options.dir, options.format);
-        }
-    }
+    let store = context.store.as_ref();
+    let files = ResultFiles::of(&options.dir)?;
     // A report is numbers and texts, which always have a JSON form.
     let json = serde_json::to_string_pretty(report).unwrap_or_default();
-    export::publish_text(&options.dir, REPORT_FILE, &format!("{json}\n"))?;
-    context.store.finish_run(&report.run, &json).await?;
-    context.store.compact().await?;
-    Ok(path)
+    let prepared_report = export::prepare_text(&options.dir, REPORT_FILE, &format!("{json}\n"))?;
+    let name = options.format.file_name();
+    let steps = if is_published(report, &files, options)? {
+        files.replace_report(prepared_report)
+    } else {
+        let (records, _) = export::prepare_records(store, &report.catalog, options.format, &options.dir).await?;
+        files.replace_both(&name, records, prepared_report)
+    };
+    for step in steps {
+        step.apply(&options.dir)?;
+    }
+    store.finish_run(&report.run, &json).await?;
+    store.compact().await?;
+    Ok(options.dir.join(name))
 }
 
 /// Whether the file with the records is the one that would be written: the run before wrote it, and nothing has changed
 /// since.
-fn is_published(report: &Report, path: &Path, options: &RunOptions) -> Result<bool, LocalError> {
+fn is_published(report: &Report, files: &ResultFiles, options: &RunOptions) -> Result<bool, LocalError> {
     let Totals { added, updated, deleted, .. } = report.totals;
     let before = read_report(&options.dir)?;
     let is_from_run_before =
         before.is_some_and(|before| before.catalog == report.catalog && before.number + 1 == report.number);
-    Ok(added + updated + deleted == 0 && is_from_run_before && path.is_file())
+    let name = options.format.file_name();
+    let is_there = files.are_ours(&name) && options.dir.join(name).is_file();
+    Ok(added + updated + deleted == 0 && is_from_run_before && is_there)
 }
 
 /// Nodes that the store knows and the Catalog no longer selects, if their records are to go. A run over a part of the

@@ -14,6 +14,7 @@ mod nodes;
 mod observe;
 pub mod records;
 mod report;
+mod result_files;
 mod run;
 pub mod secrets;
 mod suggest;

@@ -17,6 +17,7 @@ use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_secrets};
 use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered, observe_spent};
 use super::report::Report;
+use super::result_files::ResultFiles;
 use super::secrets::SecretSources;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RunMode};
@@ -27,7 +28,7 @@ use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::{BudgetId, SharedQueue};
-use crate::store::files::{FileStore, STATE_DIR};
+use crate::store::files::FileStore;
 use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
 use crate::task::{NodeName, SectionKey, SectionPath};
 
@@ -167,14 +168,16 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
     conclude(Conclusion { input, state, options, context, crew, nodes, skipped, verdict }).await
 }
 
-/// A directory that no run has written to yet may hold files of other people under the names that are to be written.
+/// The directory may hold files of other people under the names that are to be written.
 fn refuse_foreign_files(options: &RunOptions) -> Result<(), LocalError> {
+    let files = ResultFiles::of(&options.dir)?;
     let taken = [options.format.file_name(), REPORT_FILE.to_owned()]
         .into_iter()
-        .map(|name| options.dir.join(name))
-        .find(|path| path.exists() && !options.dir.join(STATE_DIR).exists());
+        .find(|name| options.dir.join(name).exists() && !files.are_ours(name));
     match taken {
-        Some(path) if !options.dry_run => Err(LocalError::ForeignFile { path: path.display().to_string() }),
+        Some(name) if !options.dry_run => {
+            Err(LocalError::ForeignFile { path: options.dir.join(name).display().to_string() })
+        }
         _ => Ok(()),
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn why_it_waits(waiting: &Waiting, now: Timestamp) -> String {
         }
         Gate::NodeSuspended { .. } => "the node is suspended".to_owned(),
         Gate::Hours { budget } => format!("budget {:?} is outside of its allowed hours", &*budget.0),
+        Gate::CrashSuspect { .. } => "its next task was in a crash and is tried alone".to_owned(),
         Gate::Delay => "a failed task waits for its next try".to_owned(),
     };
     format!("waits {seconds:.1} s: {why}")

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::hours::open_intervals;
 use crate::api::{BudgetPer, CatalogNode, Pacing, TargetType, ThrottlePolicy, ThrottleUnit};
-use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, NodeConfig, OriginProtection, Unit};
+use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, NodeConfig, OpenInterval, OriginProtection, Unit};
 use crate::task::{NodeName, origin_of};
 
 /// What protects every origin, whatever the policy: at most 8 requests under way; after a 429, 503 or timeout without
@@ -35,22 +36,31 @@ pub fn describe_default_budget() -> String {
 
 /// Gives each node its budget. Precedence: the node's own reference, then a policy that targets its connection, then one
 /// that targets its credential; of several at one level the oldest, then the first by name, wins.
+/// Allowed hours are worked out for the span of time.
 pub(super) fn assign_budgets(
     crawled: &[(NodeName, &CatalogNode)],
     policies: &[ThrottlePolicy],
+    span: OpenInterval,
 ) -> (Vec<NodeConfig>, Vec<BudgetConfig>) {
     let mut ordered: Vec<&ThrottlePolicy> = policies.iter().collect();
     ordered.sort_by_key(|policy| {
         (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), policy.metadata.name.as_deref())
     });
     let mut budgets: BTreeMap<BudgetId, BudgetConfig> = BTreeMap::new();
+    let mut hours: BTreeMap<&str, Option<Arc<[OpenInterval]>>> = BTreeMap::new();
     let nodes = crawled
         .iter()
         .map(|(name, node)| {
             let connection = connection_of(node);
             let policy = policy_of(node, &connection, &ordered);
             let budget = match policy {
-                Some(policy) => policy_budget(policy, name, &connection),
+                Some(policy) => {
+                    let name_of_policy = policy.metadata.name.as_deref().unwrap_or_default();
+                    let hours = hours
+                        .entry(name_of_policy)
+                        .or_insert_with(|| open_intervals(&policy.spec.allowed_hours, span.from, span.until));
+                    BudgetConfig { open_hours: hours.clone(), ..policy_budget(policy, name, &connection) }
+                }
                 None => default_budget(&connection),
             };
             let id = budget.id.clone();

@@ -7,6 +7,7 @@
 mod budgets;
 mod execution_plan;
 mod health;
+mod hours;
 mod plan_run;
 mod select;
 mod shares;

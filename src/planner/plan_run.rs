@@ -9,13 +9,16 @@ use super::execution_plan::{ExecutionPlan, Phase, Step, Verdict};
 use super::select::{Selection, select_nodes};
 use super::snapshot::{QueueObservation, RunSnapshot};
 use super::spent::add_spent;
-use crate::flow::{NodeConfig, RunConfig};
+use crate::flow::{NodeConfig, OpenInterval, RunConfig};
 
 /// A lease that is not renewed lapses after this long: the fallback for a crawler that vanished unseen.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// A task that was being worked on in so many crashes is dead.
 const MAX_CHARGES: u32 = 3;
+
+/// Allowed hours of a run without a deadline are worked out for so long: longer than any period that a limit may have.
+const HOURS_AHEAD: Duration = Duration::from_hours(35 * 24);
 
 /// Look again after this long when nothing else asks for it.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -24,10 +27,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// reaches the end of the run; doing them twice does no harm.
 pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
     let selection = select_nodes(snapshot);
-    let (node_configs, mut budgets) = assign_budgets(&selection.crawled, &snapshot.policies);
+    let deadline = deadline_of(snapshot);
+    let span = OpenInterval { from: snapshot.now, until: deadline.unwrap_or(snapshot.now + HOURS_AHEAD) };
+    let (node_configs, mut budgets) = assign_budgets(&selection.crawled, &snapshot.policies, span);
     let nodes: Vec<_> = selection.crawled.iter().map(|(name, _)| name.clone()).collect();
     let running = snapshot.crawlers.iter().filter(|crawler| crawler.running).count();
-    let deadline = deadline_of(snapshot);
     let deadline_passed = deadline.is_some_and(|deadline| snapshot.now >= deadline);
 
     let mut steps = Vec::new();

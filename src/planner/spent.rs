@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::budgets::assign_budgets;
 use super::snapshot::{NodeSpending, RunSnapshot};
-use crate::flow::{BudgetConfig, BudgetId, Spent};
+use crate::flow::{BudgetConfig, BudgetId, OpenInterval, Spent};
 use crate::task::NodeName;
 
 /// Tells each budget what its nodes have spent, those too that this run leaves out.
@@ -20,7 +20,9 @@ pub(super) fn add_spent(budgets: &mut [BudgetConfig], snapshot: &RunSnapshot) {
     }
     let nodes: Vec<_> =
         snapshot.nodes.iter().filter_map(|node| Some((NodeName::from(node.metadata.name.as_deref()?), node))).collect();
-    let (nodes, _) = assign_budgets(&nodes, &snapshot.policies);
+    // Which budget it is matters here, not when it is open.
+    let span = OpenInterval { from: snapshot.now, until: snapshot.now };
+    let (nodes, _) = assign_budgets(&nodes, &snapshot.policies, span);
     let budget_of: HashMap<&NodeName, &BudgetId> = nodes.iter().map(|node| (&node.name, &node.budget)).collect();
     let mut sums: BTreeMap<(&BudgetId, Timestamp), Spent> = BTreeMap::new();
     for NodeSpending { node, at, calls, documents, bytes } in &spent.spendings {

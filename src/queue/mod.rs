@@ -28,7 +28,7 @@ use thiserror::Error;
 
 pub use crate::flow::{
     BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
-    Spent, Unit,
+    SPENT_STRETCH, Spent, Unit,
 };
 use crate::outcome::Outcome;
 use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
@@ -338,6 +338,11 @@ pub enum Gate {
     Hours {
         /// The budget.
         budget: BudgetId,
+    },
+    /// A crawler crashed while it worked on what is next: it waits for one that has nothing else under way.
+    CrashSuspect {
+        /// The node.
+        node: NodeName,
     },
     /// A retry's delay.
     Delay,

@@ -147,7 +147,9 @@ impl Simulation {
         }
         match self.queue.claim(holder, room).await.unwrap() {
             Claim::Tasks(tasks) => {
-                tasks.into_iter().for_each(|leased| self.send(holder.token, leased));
+                for leased in tasks {
+                    self.send(holder.token, leased);
+                }
                 self.events.push(Reverse((self.now_ms(), holder.token, None)));
             }
             Claim::Wait { until, .. } => {

@@ -72,26 +72,29 @@ impl Scene {
         let report = self.place.workplace.report("out");
         let nodes = report["nodes"].as_array().unwrap().iter();
         let mut counts: BTreeMap<String, Value> =
-            nodes.map(|node| (node["name"].as_str().unwrap().to_owned(), without_requests(node.clone()))).collect();
-        counts.insert("totals".into(), without_requests(report["totals"].clone()));
+            nodes.map(|node| (node["name"].as_str().unwrap().to_owned(), comparable(node.clone()))).collect();
+        counts.insert("totals".into(), comparable(report["totals"].clone()));
         counts.insert("outcome".into(), report["outcome"].clone());
         counts
     }
 }
 
-/// Requests that were lost with their process are known to nobody.
-fn without_requests(mut value: Value) -> Value {
+/// Without moments, and without requests: those that were lost with their process are known to nobody.
+fn comparable(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
-        fields.remove("requests");
-        fields.values_mut().for_each(|field| *field = without_requests(field.take()));
+        fields.retain(|name, _| name != "requests" && !name.ends_with("At"));
+        fields.values_mut().for_each(|field| *field = comparable(field.take()));
     } else if let Some(items) = value.as_array_mut() {
-        items.iter_mut().for_each(|item| *item = without_requests(item.take()));
+        for item in items {
+            *item = comparable(item.take());
+        }
     }
     value
 }
 
+/// As much as is asked for undisturbed: who starts anew and forgets what was spent before oversteps it.
 fn policy() -> Policy {
-    Policy::of(calls(20, 1, false))
+    Policy::of(calls(13, 1, false))
 }
 
 /// A kill as the servers saw it.
@@ -150,7 +153,7 @@ fn crawl_undisturbed(kills: usize) -> Scene {
     assert!(scene.start().wait().unwrap().success());
     let took = started.elapsed();
     println!("undisturbed it took {:.1} s", took.as_secs_f64());
-    assert!(took >= Duration::from_secs(60) || kills < 50, "it took {took:?}");
+    assert!(took >= Duration::from_mins(1) || kills < 50, "it took {took:?}");
     scene
 }
 

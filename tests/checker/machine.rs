@@ -2,28 +2,42 @@
 
 use crate::verdict::{Law, Verdict};
 
-/// For so large a share of the time something may have waited for a processor.
+/// A crawl is repeated if something waited for a processor for so large a share of the time …
 const DISTURBED_SHARE: f64 = 0.25;
+
+/// … and says nothing about how much was done if it was as much as this. What these tests need themselves is far less.
+const HOPELESS_SHARE: f64 = 0.9;
 
 /// Crawls that are tried before a verdict stands.
 const TRIES: usize = 3;
 
 /// Judges a crawl. Real time is shared with whatever else the machine does: where processors were overcommitted and only
-/// laws about time were broken, the crawl is repeated.
+/// laws about time were broken, the crawl is repeated. Where there is no time at all nobody can be blamed for idling, and
+/// that is said; limits hold even there.
 pub(crate) fn judge_undisturbed(crawl: impl Fn() -> Verdict) -> Verdict {
-    for _ in 1..TRIES {
+    let mut tries = 0;
+    let mut least = f64::INFINITY;
+    loop {
         let before = Pressure::read();
-        let verdict = crawl();
-        let disturbed = Pressure::read().share_since(&before);
-        if verdict.violations.is_empty() || disturbed < DISTURBED_SHARE || !verdict.broken().iter().all(is_about_time) {
+        let mut verdict = crawl();
+        let share = Pressure::read().share_since(&before);
+        (tries, least) = (tries + 1, least.min(share));
+        if verdict.violations.is_empty() || share < DISTURBED_SHARE || !verdict.broken().into_iter().all(is_about_time)
+        {
             return verdict;
         }
-        println!("{verdict}\nprocessors were overcommitted {:.0} % of the time: once more", disturbed * 100.0);
+        println!("{verdict}\nprocessors were overcommitted {:.0} % of the time", share * 100.0);
+        if tries == TRIES {
+            if least >= HOPELESS_SHARE && verdict.broken().contains(&Law::Use) {
+                println!("skipped: whether what is allowed is used can't be judged while processors are overcommitted");
+                verdict.violations.retain(|violation| violation.law != Law::Use);
+            }
+            return verdict;
+        }
     }
-    crawl()
 }
 
-fn is_about_time(law: &Law) -> bool {
+fn is_about_time(law: Law) -> bool {
     matches!(law, Law::Window | Law::Spread | Law::PostPaid | Law::Pause | Law::Use)
 }
 

@@ -18,6 +18,7 @@
     clippy::panic,
     reason = "a test fails by panicking, in its helpers too"
 )]
+#![allow(clippy::print_stdout, reason = "what was measured is shown with a failed test, and by --nocapture")]
 
 #[path = "../support/trawler.rs"]
 #[expect(dead_code, reason = "other tests need the rest of it")]

@@ -19,6 +19,6 @@ fn ten_nodes_share_forty_calls_a_minute_that_burst() {
 }
 
 #[test]
-fn a_thousand_nodes_share_nine_hundred_calls_a_minute_that_burst() {
-    judge_minutes(1000, 100, 1, &Policy::of(calls(900, 60, false)));
+fn a_thousand_nodes_share_a_thousand_calls_a_minute_spread_evenly() {
+    judge_minutes(1000, 100, 1, &Policy::of(calls(1000, 60, true)));
 }

@@ -98,10 +98,11 @@ async fn crawl(federation: &Watched, policy: &Policy) {
     queue.push(&run, roots).await.unwrap();
     let config = HttpConfig { allow_private: vec!["127.0.0.0/8".parse().unwrap()], ..HttpConfig::default() };
     let context = CrawlContext {
+        traversals: trawler::crawler::Traversals::default(),
         run,
         queue,
         store,
-        http: HttpClient::new(config, clock.clone()).unwrap(),
+        http: Arc::new(HttpClient::new(config, clock.clone()).unwrap()),
         progress: Arc::new(Progress::new(nodes.keys().cloned())),
         nodes,
         retries: RetryPolicy { limit: 0, initial_delay: Duration::ZERO, max_delay: Duration::ZERO },

@@ -29,8 +29,8 @@ fn layout(nodes: usize, servers: usize, pages: usize) -> Layout {
 }
 
 #[test]
-fn one_node_keeps_to_twenty_calls_a_second_spread_evenly() {
-    judge_policy(layout(1, 1, 200), &Policy::of(calls(20, 1, true)), 5.0);
+fn one_node_keeps_to_ten_calls_a_second_spread_evenly() {
+    judge_policy(layout(1, 1, 110), &Policy::of(calls(10, 1, true)), 5.0);
 }
 
 #[test]
@@ -39,14 +39,14 @@ fn ten_nodes_share_twenty_calls_a_second_that_burst() {
 }
 
 #[test]
-fn a_thousand_nodes_share_a_hundred_and_fifty_calls_a_second_that_burst() {
-    judge_policy(layout(1000, 200, 1), &Policy::of(calls(150, 1, false)), 5.0);
+fn a_thousand_nodes_share_sixty_calls_a_second_that_burst() {
+    judge_policy(layout(1000, 200, 1), &Policy::of(calls(60, 1, false)), 20.0);
 }
 
 #[test]
-fn a_thousand_nodes_on_one_server_share_a_hundred_calls_a_second_spread_evenly() {
-    let policy = Policy { per: Per::Connection { connections: 1 }, ..Policy::of(calls(100, 1, true)) };
-    judge_policy(layout(1000, 1, 1), &policy, 5.0);
+fn a_thousand_nodes_on_one_server_share_sixty_calls_a_second_spread_evenly() {
+    let policy = Policy { per: Per::Connection { connections: 1 }, ..Policy::of(calls(60, 1, true)) };
+    judge_policy(layout(1000, 1, 1), &policy, 20.0);
 }
 
 #[test]
@@ -73,21 +73,22 @@ fn of_two_limits_both_bind() {
     judge_policy(layout(5, 5, 30), &policy, 5.0);
 }
 
+/// In any four seconds: what is under way between one answer and the next is little of it.
 fn post_paid(unit: Unit, amount: u64) -> Policy {
-    let limit = Limit { unit, amount, period: Duration::from_secs(1), even: false };
+    let limit = Limit { unit, amount, period: Duration::from_secs(4), even: false };
     Policy { max_concurrent: Some(4), ..Policy::of(limit) }
 }
 
 #[test]
 fn documents_are_overshot_by_what_is_under_way_at_most_and_paid() {
     let layout = Layout { nodes: 10, servers: 10, datasets_per_node: 140, page_size: 7 };
-    judge_policy(layout, &post_paid(Unit::Documents, 130), 5.0);
+    judge_policy(layout, &post_paid(Unit::Documents, 400), 8.0);
 }
 
 #[test]
 fn bytes_are_overshot_by_what_is_under_way_at_most_and_paid() {
     let layout = Layout { nodes: 10, servers: 5, datasets_per_node: 120, page_size: 8 };
-    judge_policy(layout, &post_paid(Unit::Bytes, 40_000), 5.0);
+    judge_policy(layout, &post_paid(Unit::Bytes, 100_000), 8.0);
 }
 
 #[test]
@@ -97,11 +98,11 @@ fn no_more_are_under_way_than_a_policy_and_each_server_allow() {
     // What binds here is how many are under way, not the rate.
     let rules = Rules { must_use: false, ..policy.rules(layout.nodes) };
     let verdict = judge_undisturbed(|| {
-        let federation = Watched::start_with(layout, |_| Behaviour::answers_after(Duration::from_millis(150)));
+        let federation = Watched::start_with(layout, |_| Behaviour::answers_after(Duration::from_millis(500)));
         let crawl = Place::new(&federation, &policy).crawl(&federation);
         let mut verdict = crawl.judge(&rules);
         let took = crawl.seen.last().unwrap().answered - crawl.seen[0].arrived;
-        let at_best = i64::try_from(crawl.seen.len()).unwrap() * 150_000 / 10;
+        let at_best = i64::try_from(crawl.seen.len()).unwrap() * 500_000 / 10;
         if at_best * 10 < took * 9 {
             verdict.add(Law::Use, format!("it took {} ms, and could have taken {}", took / 1000, at_best / 1000));
         }

@@ -28,6 +28,7 @@ mod http_hostile;
 mod incremental;
 mod local;
 mod local_health;
+mod local_results;
 mod local_runs;
 mod manifests;
 mod never_deletes;

@@ -10,6 +10,7 @@ mod parity;
 mod scene;
 mod shared;
 mod stress;
+mod usage;
 mod waiting;
 
 use std::sync::Arc;
@@ -53,6 +54,13 @@ macro_rules! contract {
             holders::dead_and_dropped_tasks_stay_in_the_account_and_never_return,
             holders::a_run_is_drained_only_when_nobody_works_any_more,
             holders::only_crawlers_of_its_group_get_a_nodes_tasks,
+            holders::what_was_being_worked_on_in_a_crash_is_handed_out_alone,
+            holders::a_suspect_stays_one_until_it_is_settled,
+            holders::one_busy_holder_is_kept_free_for_a_suspect_and_the_others_go_on,
+            holders::a_suspect_behind_a_closed_gate_keeps_nobody_from_working,
+            holders::lanes_name_what_waits_for_a_holder_of_its_own,
+            holders::suspects_are_suspended_dropped_and_moved_with_their_node,
+            holders::a_run_whose_crawlers_crash_again_and_again_is_worked_off,
             order::nodes_of_a_lane_take_turns_of_ten_tasks,
             order::lanes_take_turns,
             order::inside_a_node_status_decides_then_age,
@@ -100,7 +108,9 @@ macro_rules! contract {
             shared::the_latest_configuration_of_a_shared_budget_holds_and_what_was_spent_stays_spent,
             shared::what_a_closed_run_spent_and_was_told_is_remembered,
             shared::what_earlier_processes_spent_counts_once,
+            shared::what_was_spent_over_a_minute_closes_a_shorter_window_once,
             shared::after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left,
+            usage::crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget,
             waiting::what_makes_work_claimable_ends_a_wait,
             waiting::a_change_between_claim_and_wait_is_not_missed,
             waiting::a_wait_ends_at_its_moment,

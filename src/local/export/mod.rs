@@ -19,8 +19,8 @@ use clap::ValueEnum;
 use thiserror::Error;
 
 pub(super) use self::csv::in_one_language;
+pub(super) use self::publish::{Prepared, prepare_records, prepare_text, remove};
 pub use self::publish::{Published, publish};
-pub(super) use self::publish::{publish_text, remove_other_formats};
 use super::text::shown;
 use crate::record::Record;
 use crate::store::{RecordFilter, Store, StoreError, StoredRecord};
@@ -129,7 +129,7 @@ pub enum ExportError {
     /// The file could not be written. What was there before is untouched.
     #[error("can't {doing} {}: {source}; {remedy}", path.display())]
     File {
-        /// "create", "write", "replace".
+        /// "create", "write", "replace", "remove".
         doing: &'static str,
         /// The file.
         path: PathBuf,

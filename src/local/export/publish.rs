@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum as _;
 use tempfile::NamedTempFile;
 
 use super::{ExportError, ExportSummary, Format, export};
@@ -22,6 +21,24 @@ pub struct Published {
     pub summary: ExportSummary,
 }
 
+/// A file that is written and synced, and not yet where people find it. Dropped, it is gone.
+#[derive(Debug)]
+pub(in crate::local) struct Prepared {
+    file: NamedTempFile,
+    dir: PathBuf,
+    path: PathBuf,
+}
+
+impl Prepared {
+    /// Puts it in its place, in one step that survives the machine: a reader sees the old file or this one.
+    pub(in crate::local) fn put(self) -> Result<PathBuf, ExportError> {
+        let Self { file, dir, path } = self;
+        file.persist(&path).map_err(|failure| failed("replace", &path, failure.error))?;
+        sync_directory(&dir).map_err(|source| failed("replace", &path, source))?;
+        Ok(path)
+    }
+}
+
 /// Writes all records to `dir/records.<ext>` in one step: a reader sees the old file or the new one, also after a crash.
 ///
 /// The caller holds the store of `dir` locked: what an earlier, killed process left half-written is removed.
@@ -31,6 +48,17 @@ pub async fn publish(
     format: Format,
     dir: &Path,
 ) -> Result<Published, ExportError> {
+    let (prepared, summary) = prepare_records(store, catalog, format, dir).await?;
+    Ok(Published { path: prepared.put()?, summary })
+}
+
+/// Writes all records for `dir/records.<ext>`.
+pub(in crate::local) async fn prepare_records(
+    store: &dyn Store,
+    catalog: &CatalogName,
+    format: Format,
+    dir: &Path,
+) -> Result<(Prepared, ExportSummary), ExportError> {
     let path = dir.join(format.file_name());
     let mut file = begin(dir, &format.file_name())?;
     let summary = export(store, catalog, &RecordFilter::default(), format, file.as_file_mut()).await.map_err(
@@ -39,17 +67,25 @@ pub async fn publish(
             other => other,
         },
     )?;
-    finish(file, dir, &path)?;
-    Ok(Published { path, summary })
+    Ok((synced(file, dir, path)?, summary))
 }
 
-/// Writes a text to `dir/name` in one step, as [`publish`] does.
-pub(in crate::local) fn publish_text(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ExportError> {
+/// Writes a text for `dir/name`.
+pub(in crate::local) fn prepare_text(dir: &Path, name: &str, text: &str) -> Result<Prepared, ExportError> {
     let path = dir.join(name);
     let mut file = begin(dir, name)?;
     file.write_all(text.as_bytes()).map_err(|source| failed("write", &path, source))?;
-    finish(file, dir, &path)?;
-    Ok(path)
+    synced(file, dir, path)
+}
+
+/// Removes a file, in a way that survives the machine. One that is not there is removed already.
+pub(in crate::local) fn remove(dir: &Path, name: &str) -> Result<(), ExportError> {
+    let path = dir.join(name);
+    match std::fs::remove_file(&path) {
+        Ok(()) => sync_directory(dir).map_err(|source| failed("remove", &path, source)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(failed("remove", &path, source)),
+    }
 }
 
 fn begin(dir: &Path, name: &str) -> Result<NamedTempFile, ExportError> {
@@ -58,17 +94,9 @@ fn begin(dir: &Path, name: &str) -> Result<NamedTempFile, ExportError> {
     create_temporary(dir, &prefix).map_err(|source| failed("create", &dir.join(name), source))
 }
 
-fn finish(file: NamedTempFile, dir: &Path, path: &Path) -> Result<(), ExportError> {
-    file.as_file().sync_all().map_err(|source| failed("write", path, source))?;
-    file.persist(path).map_err(|failure| failed("replace", path, failure.error))?;
-    sync_directory(dir).map_err(|source| failed("replace", path, source))
-}
-
-/// The records of an earlier run in another format would pass for this run's.
-pub(in crate::local) fn remove_other_formats(dir: &Path, format: Format) {
-    for other in Format::value_variants().iter().filter(|other| **other != format) {
-        drop(std::fs::remove_file(dir.join(other.file_name())));
-    }
+fn synced(file: NamedTempFile, dir: &Path, path: PathBuf) -> Result<Prepared, ExportError> {
+    file.as_file().sync_all().map_err(|source| failed("write", &path, source))?;
+    Ok(Prepared { file, dir: dir.to_owned(), path })
 }
 
 /// A file that removes itself unless it is persisted, readable by whom the umask allows.

@@ -24,21 +24,10 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
             .collect(),
         Kind::ThrottlePolicy => spec
             .items("allowedHours")
-            .flat_map(|(index, hours)| {
-                let path = format!("spec.allowedHours[{index}]");
-                [time_zone(object, hours, &path), Some(hours_not_kept(object, &path))]
-            })
-            .flatten()
+            .filter_map(|(index, hours)| time_zone(object, hours, &format!("spec.allowedHours[{index}]")))
             .collect(),
         Kind::CrawlRun | Kind::Secret | Kind::ConfigMap => Vec::new(),
     }
-}
-
-/// What this version accepts and does not act upon is said, not passed over.
-fn hours_not_kept(object: &Object, path: &str) -> Finding {
-    let problem = "allowed hours are not kept by this version, so requests are sent at any hour";
-    let finding = object.finding(path, problem.to_owned(), "start the run within the hours");
-    Finding { severity: Severity::Warning, ..finding }
 }
 
 fn node(object: &Object, spec: &Node) -> Vec<Finding> {

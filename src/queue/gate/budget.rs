@@ -7,7 +7,7 @@ use super::Moment;
 use super::pacing::{Pacing, Rate};
 use super::slowdown::Slowdown;
 use super::window::Window;
-use crate::queue::{BudgetConfig, BudgetLimit, OpenInterval, SHORT_WINDOW, Unit};
+use crate::queue::{BudgetConfig, BudgetLimit, OpenInterval, SHORT_WINDOW, SPENT_STRETCH, Unit};
 
 /// After the last of its hours a budget is closed until it is configured anew: so long at a time.
 const NO_MORE_HOURS: Duration = Duration::from_hours(24);
@@ -92,6 +92,8 @@ impl BudgetGate {
                     Unit::Documents => spent.documents,
                     Unit::Bytes => spent.bytes,
                 };
+                let is_shorter = limit.config.period < SPENT_STRETCH;
+                let count = if is_shorter { count.min(limit.config.amount) } else { count };
                 limit.window.charge(now.min(spent.at.into()), count);
             }
         }

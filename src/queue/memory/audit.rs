@@ -59,7 +59,7 @@ impl Call<'_> {
         for position in 0..index(self.run.lanes.queues.len()) {
             let queue = &self.run.lanes.queues[position as usize];
             let node = &self.run.lanes.nodes[queue.node as usize];
-            if queue.is_empty() || node.config.suspended || node.removed {
+            if !queue.has_turns() || node.config.suspended || node.removed {
                 continue;
             }
             let lane = &self.run.lanes.lanes[queue.lane as usize];
@@ -70,6 +70,12 @@ impl Call<'_> {
                 repaired.push(format!("ready tasks of the node {} could not be reached", node.config.name));
                 self.run.lanes.list_queue(position);
                 self.run.lanes.list_lane(self.run.lanes.queues[position as usize].lane);
+            }
+        }
+        for position in 0..index(self.run.lanes.queues.len()) {
+            let has_suspects = self.run.lanes.queues[position as usize].first_suspect().is_some();
+            if has_suspects && self.run.lanes.suspected.insert(position) {
+                repaired.push("tasks that were in a crash could not be reached".to_owned());
             }
         }
         self.audit_sleepers(repaired);

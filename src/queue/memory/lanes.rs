@@ -9,7 +9,7 @@
 //! each closed gate once and then no more until it opens.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::gates::Gates;
 use super::node_queue::{Item, NodeQueue};
@@ -43,6 +43,8 @@ pub(super) struct Lanes {
     pub(super) queues: Vec<NodeQueue>,
     node_index: HashMap<NodeName, u32>,
     budgets: HashSet<u32>,
+    /// Queues that hold suspects.
+    pub(super) suspected: BTreeSet<u32>,
     group_index: HashMap<String, u32>,
     pool_index: HashMap<(u32, u32), u32>,
     lane_index: HashMap<(u32, u32), u32>,
@@ -131,6 +133,7 @@ impl Lanes {
             queues: Vec::new(),
             node_index: HashMap::new(),
             budgets: HashSet::new(),
+            suspected: BTreeSet::new(),
             group_index: HashMap::new(),
             pool_index: HashMap::new(),
             lane_index: HashMap::new(),
@@ -274,7 +277,11 @@ impl Lanes {
         }
         lane.queued += 1;
         self.queues[queue as usize].insert(status, item);
-        self.list_queue(queue);
+        if item.is_suspect {
+            self.suspected.insert(queue);
+        } else {
+            self.list_queue(queue);
+        }
     }
 
     /// Stops or resumes handing out a node's tasks.
@@ -295,6 +302,7 @@ impl Lanes {
         let mut tasks = Vec::new();
         for queue in self.nodes[node as usize].queues.clone() {
             self.unlist_queue(queue);
+            self.suspected.remove(&queue);
             let queue = &mut self.queues[queue as usize];
             self.lanes[queue.lane as usize].queued -= queue.len() as u64;
             tasks.extend(queue.drain().into_iter().map(|item| item.task));
@@ -369,46 +377,57 @@ impl Lanes {
     /// What the request of a queue's first task costs.
     pub(super) fn calls(&self, queue: u32) -> u64 {
         let queue = &self.queues[queue as usize];
-        let is_dataset = queue.first().is_some_and(|item| item.is_dataset);
-        if is_dataset { self.nodes[queue.node as usize].config.api_calls_per_document.into() } else { 1 }
+        queue.first().map_or(1, |item| self.calls_of(queue.node, item))
     }
 
+    pub(super) fn calls_of(&self, node: u32, item: Item) -> u64 {
+        if item.is_dataset { self.nodes[node as usize].config.api_calls_per_document.into() } else { 1 }
+    }
+
+    /// Hands out the first task of the queue whose turn it is.
     fn hand_out(&mut self, gates: &mut Gates, queue_index: u32, calls: u64, now: Moment) -> Option<Picked> {
         let queue = &mut self.queues[queue_index as usize];
         let item = queue.pop()?;
-        let (is_empty, lane_index, node) = (queue.is_empty(), queue.lane, queue.node);
+        let (is_last, lane_index, node) = (!queue.has_turns(), queue.lane, queue.node);
+        let picked = self.spend(gates, queue_index, item, calls, now);
+        let queue = &mut self.queues[queue_index as usize];
+        let lane = &mut self.lanes[lane_index as usize];
+        let pool = &mut self.pools[lane.pool as usize];
+        lane.turns.served(&mut queue.place, node_stride(self.nodes[node as usize].config.priority));
+        pool.turns.served(&mut lane.place, STRIDE / u64::from(lane.active_nodes.max(1)));
+        let group = &mut self.groups[pool.group as usize];
+        group.turns.served(&mut pool.place, STRIDE / u64::from(pool.active_nodes.max(1)));
+        if is_last {
+            self.unlist_queue(queue_index);
+        }
+        self.drop_baton(gates, lane_index, now);
+        Some(picked)
+    }
+
+    /// Takes what the gates charge for a task that left its queue.
+    pub(super) fn spend(&mut self, gates: &mut Gates, queue: u32, item: Item, calls: u64, now: Moment) -> Picked {
+        let queue = &self.queues[queue as usize];
+        let (has_more, lane_index) = (queue.has_turns(), queue.lane);
         let lane = &mut self.lanes[lane_index as usize];
         lane.queued -= 1;
         lane.leased += 1;
         lane.since = now;
         let (pool_index, origin) = (lane.pool, lane.origin);
-        let budget = self.pools[pool_index as usize].budget;
+        let pool = &self.pools[pool_index as usize];
+        let (budget, active_nodes) = (pool.budget, pool.active_nodes);
 
         let known = &mut gates.budgets[budget as usize];
         known.gate.spend(now, calls);
         known.gate.begin();
         let of_nodes = known.right_of_way.pools_of(self.run).map(|pool| self.pools[pool as usize].active_nodes).sum();
-        let active_nodes = self.pools[pool_index as usize].active_nodes;
-        let has_more = !is_empty || active_nodes > 1;
+        let has_more = has_more || active_nodes > 1;
         let is_last = known.gate.is_full();
         let share = Share { weight: self.weight, active_nodes, of_nodes, has_more, is_last };
         known.right_of_way.takes(self.run, pool_index, calls, share, now);
         let gate = &mut gates.origins[origin as usize].gate;
         gate.begin();
         gate.sent(now);
-
-        let lane = &mut self.lanes[lane_index as usize];
-        let queue = &mut self.queues[queue_index as usize];
-        let pool = &mut self.pools[pool_index as usize];
-        lane.turns.served(&mut queue.place, node_stride(self.nodes[node as usize].config.priority));
-        pool.turns.served(&mut lane.place, STRIDE / u64::from(lane.active_nodes.max(1)));
-        let group = &mut self.groups[pool.group as usize];
-        group.turns.served(&mut pool.place, STRIDE / u64::from(pool.active_nodes.max(1)));
-        if is_empty {
-            self.unlist_queue(queue_index);
-        }
-        self.drop_baton(gates, lane_index, now);
-        Some(Picked { task: item.task, lane: lane_index, origin, budget, calls })
+        Picked { task: item.task, lane: lane_index, origin, budget, calls }
     }
 
     /// Whether the origin lets a request through.
@@ -421,7 +440,7 @@ impl Lanes {
     pub(super) fn list_queue(&mut self, queue_index: u32) {
         let queue = &mut self.queues[queue_index as usize];
         let node = &self.nodes[queue.node as usize];
-        if queue.place.is_listed() || queue.is_empty() || node.config.suspended || node.removed {
+        if queue.place.is_listed() || !queue.has_turns() || node.config.suspended || node.removed {
             return;
         }
         let lane_index = queue.lane;

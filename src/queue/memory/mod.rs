@@ -19,6 +19,7 @@ mod right_of_way;
 mod run;
 mod settle;
 mod status;
+mod suspects;
 mod turns;
 mod waiting;
 

@@ -13,6 +13,7 @@ use super::gates::Gates;
 use super::lanes::{Lanes, Picked, index};
 use super::leases::{Leases, random};
 use super::node_queue::Item;
+use super::suspects::Offer;
 use crate::queue::gate::Moment;
 use crate::queue::{Claim, Holder, JoinRequest, Leased, Ledger, MAX_CLAIM_TASKS, Pushed, QueueError, RunConfig};
 use crate::task::{NodeName, RunId, Task, TaskId, TaskKind};
@@ -77,7 +78,13 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Member {
     fence: u64,
-    group: u32,
+    pub(super) group: u32,
+    /// Its leases.
+    pub(super) under_way: u32,
+    /// Works on a suspect.
+    pub(super) is_alone: bool,
+    /// Is given nothing until it is free to take a suspect.
+    pub(super) is_draining: bool,
 }
 
 impl Run {
@@ -209,7 +216,8 @@ impl Call<'_> {
     pub(super) fn enqueue(&mut self, key: u32) {
         let entry = &mut self.run.tasks[key as usize];
         entry.state = State::Queued;
-        let item = Item { seq: entry.seq, task: key, is_dataset: entry.task.kind == TaskKind::Dataset };
+        let is_dataset = entry.task.kind == TaskKind::Dataset;
+        let item = Item { seq: entry.seq, task: key, is_dataset, is_suspect: entry.charges > 0 };
         self.run.lanes.enqueue(self.now, entry.queue, entry.task.status, item);
     }
 
@@ -260,7 +268,10 @@ impl Call<'_> {
         }
         self.run.fences += 1;
         let group = self.run.lanes.group(&request.group);
-        self.run.holders.insert(request.token, Member { fence: self.run.fences, group });
+        self.run.holders.insert(
+            request.token,
+            Member { fence: self.run.fences, group, under_way: 0, is_alone: false, is_draining: false },
+        );
         self.run.changed();
         let JoinRequest { run, token, uid, group } = request;
         Ok(Holder { run, token, uid, group, fence: self.run.fences })
@@ -273,7 +284,13 @@ impl Call<'_> {
         }
         self.run.lanes.advance(self.gates, group, self.now);
         let mut tasks = Vec::with_capacity(max.min(16));
-        while tasks.len() < max.min(MAX_CLAIM_TASKS) {
+        let offer = self.offer(holder.token, group, max);
+        if let Offer::Suspect(queue) = offer
+            && let Some(picked) = self.run.lanes.hand_out_suspect(self.gates, queue, self.now)
+        {
+            tasks.push(self.grant(holder.token, picked));
+        }
+        while offer == Offer::Any && tasks.len() < max.min(MAX_CLAIM_TASKS) {
             let Some(picked) = self.run.lanes.next(self.gates, group, self.now) else { break };
             tasks.push(self.grant(holder.token, picked));
         }
@@ -284,7 +301,13 @@ impl Call<'_> {
             return Ok(Claim::Drained);
         }
         self.run.someone_waits = true;
-        let until = if max == 0 { self.now } else { self.next_change(group) };
+        let until = match offer {
+            _ if max == 0 => self.now,
+            Offer::Any => self.next_change(group),
+            Offer::Suspect(_) | Offer::Nothing => {
+                self.run.leases.next_expiry().unwrap_or_else(|| self.now.plus(UNTIMED))
+            }
+        };
         Ok(Claim::Wait { until: Timestamp::from(until), sequence: self.run.sequence })
     }
 
@@ -293,6 +316,10 @@ impl Call<'_> {
         let attempt = entry.attempts;
         entry.attempts = attempt.saturating_add(1);
         entry.state = State::Leased;
+        if let Some(member) = self.run.holders.get_mut(&token) {
+            member.under_way += 1;
+            member.is_alone = entry.charges > 0;
+        }
         self.run.ledger.queued -= 1;
         self.run.ledger.leased += 1;
         let lease = self.run.leases.grant(token, entry.task.id, picked, self.now, self.now.plus(self.run.lease));
@@ -301,7 +328,9 @@ impl Call<'_> {
 
     /// The earliest moment at which time alone can make something claimable.
     fn next_change(&mut self, group: u32) -> Moment {
-        [self.run.lanes.next_opening(self.gates, group), self.run.next_delayed(), self.run.leases.next_expiry()]
+        let suspects = self.run.lanes.suspect_opens_at(self.gates, group, self.now);
+        let opening = self.run.lanes.next_opening(self.gates, group);
+        [opening, suspects, self.run.next_delayed(), self.run.leases.next_expiry()]
             .into_iter()
             .flatten()
             .min()

@@ -75,7 +75,11 @@ impl Call<'_> {
 
     /// Has a budget looked at again that may be open sooner than was said.
     pub(super) fn budget_changed(&mut self, budget: u32) {
-        self.gates.budgets[budget as usize].right_of_way.opened(self.now);
+        let known = &mut self.gates.budgets[budget as usize];
+        known.right_of_way.opened(self.now);
+        if !known.gate.is_full() {
+            known.right_of_way.freed(self.now);
+        }
         self.run.lanes.budget_changed(self.gates, budget);
         self.gates.touch_budget(budget, self.run.lanes.run);
     }
@@ -139,6 +143,10 @@ impl Call<'_> {
     pub(super) fn end_lease(&mut self, lease: &Lease) {
         let picked = lease.picked;
         self.run.ledger.leased -= 1;
+        if let Some(member) = self.run.holders.get_mut(&lease.token) {
+            member.under_way = member.under_way.saturating_sub(1);
+            member.is_alone &= member.under_way > 0;
+        }
         self.run.lanes.lanes[picked.lane as usize].leased -= 1;
         self.gates.origins[picked.origin as usize].gate.end();
         self.origin_changed(picked.origin);

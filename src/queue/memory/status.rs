@@ -93,7 +93,9 @@ impl Call<'_> {
         };
         let by_call = self.run.leases.next_expiry().unwrap_or(self.now);
         let Some(&next) = queues.iter().find(|queue| self.run.lanes.queues[**queue as usize].place.is_listed()) else {
-            return at(Gate::NodeSuspended { node: self.node_name(first) }, by_call);
+            return self
+                .why_suspects_wait(queues, by_call)
+                .or_else(|| at(Gate::NodeSuspended { node: self.node_name(first) }, by_call));
         };
         let calls = self.run.lanes.calls(next);
         let known = &self.run.lanes.lanes[lane as usize];
@@ -110,5 +112,18 @@ impl Call<'_> {
         }
         let (gate, until) = budget.closed(self.now, calls)?;
         at(gate, until)
+    }
+
+    /// Why a lane waits in which all that is ready is suspected of a crash.
+    fn why_suspects_wait(&mut self, queues: &[u32], by_call: Moment) -> Option<Waiting> {
+        let lanes = &self.run.lanes;
+        let is_awake = |queue: &&u32| !lanes.nodes[lanes.queues[**queue as usize].node as usize].config.suspended;
+        let queue = *queues.iter().find(is_awake)?;
+        let (gate, until) = self
+            .run
+            .lanes
+            .suspect_waits_for(self.gates, queue, self.now)
+            .unwrap_or_else(|| (Gate::CrashSuspect { node: self.node_name(queue) }, by_call));
+        Some(Waiting { gate, until: Timestamp::from(until) })
     }
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use trawler::queue::{
-    Claim, DeadTask, LeaseRef, Ledger, MAX_DEAD_KEPT, Permit, Pushback, PushbackKind, QueueError, ReleaseCause,
-    Released, SettleResult, Settled, TaskFailure,
+    Claim, DeadTask, Gate, LeaseRef, Ledger, MAX_DEAD_KEPT, Permit, Pushback, PushbackKind, QueueError, ReleaseCause,
+    Released, SettleResult, Settled, TaskFailure, Waiting,
 };
+use trawler::task::NodeName;
 
 use super::scene::{MakeQueue, Scene, config, done, names, origin_of, page, pages, retry_after_ms, settlement};
 
@@ -229,4 +230,143 @@ pub(super) async fn only_crawlers_of_its_group_get_a_nodes_tasks(make: MakeQueue
     scene.push([page("a", 0), page("b", 0)]).await;
     assert_eq!(names(&scene.claim(&mtls, 10).await), ["b page=0"]);
     assert_eq!(names(&scene.claim(&plain, 10).await), ["a page=0"]);
+}
+
+pub(super) async fn what_was_being_worked_on_in_a_crash_is_handed_out_alone(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 4)).await;
+    scene.claim(&holder, 2).await;
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+    let holder = scene.join(0).await;
+    for suspect in ["a page=0", "a page=1"] {
+        let leased = scene.claim(&holder, 10).await;
+        assert_eq!(names(&leased), [suspect]);
+        assert_eq!(scene.until(&holder).await, scene.after_ms(60_000), "nothing beside it");
+        scene.done(&holder, &leased).await;
+    }
+    assert_eq!(names(&scene.claim(&holder, 10).await), ["a page=2", "a page=3"]);
+}
+
+/// A retry, an eviction and a lease that lapsed say nothing of what a task does to a crawler.
+pub(super) async fn a_suspect_stays_one_until_it_is_settled(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holder = scene.join(0).await;
+    scene.push([page("a", 0)]).await;
+    scene.claim_one(&holder).await;
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+    scene.push([page("a", 1)]).await;
+    for returned in 0..4 {
+        let holder = scene.join(0).await;
+        let leased = scene.claim(&holder, 10).await;
+        assert_eq!(names(&leased), ["a page=0"], "after {returned} returns");
+        match returned {
+            0 => drop(scene.settle(&holder, &leased[0], retry_after_ms(0)).await),
+            1 => drop(scene.settle(&holder, &leased[0], SettleResult::Released).await),
+            2 => drop(scene.queue.release_holder(&scene.run, 0, ReleaseCause::Disrupted).await),
+            _ => scene.pass_ms(60_000),
+        }
+    }
+}
+
+pub(super) async fn one_busy_holder_is_kept_free_for_a_suspect_and_the_others_go_on(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let holders = [scene.join(0).await, scene.join(1).await, scene.join(2).await];
+    scene.push([page("a", 0)]).await;
+    scene.claim_one(&holders[0]).await;
+    scene.push((1..10).map(|number| page("a", number))).await;
+    let [second, third] = [scene.claim_one(&holders[1]).await, scene.claim_one(&holders[2]).await];
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+
+    assert_eq!(scene.claim(&holders[1], 10).await, []);
+    let more = scene.claim(&holders[2], 1).await;
+    assert_eq!(names(&more), ["a page=3"], "only one is kept free");
+    scene.done(&holders[1], &[second]).await;
+    let suspect = scene.claim(&holders[1], 10).await;
+    assert_eq!(names(&suspect), ["a page=0"]);
+    scene.done(&holders[2], &[third]).await;
+    assert_eq!(scene.claim(&holders[2], 10).await.len(), 6);
+    scene.done(&holders[1], &suspect).await;
+    assert_eq!(scene.queue.audit(&scene.run).await, Ok(Vec::new()));
+}
+
+pub(super) async fn a_suspect_behind_a_closed_gate_keeps_nobody_from_working(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a", "b"])).await;
+    let (first, second) = (scene.join(0).await, scene.join(1).await);
+    scene.push([page("a", 0)]).await;
+    scene.claim_one(&first).await;
+    scene.pushback(&first, &origin_of("a"), Some(30_000)).await;
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+    scene.push(pages("b", 10)).await;
+    assert_eq!(scene.claim(&second, 1).await.len(), 1);
+    let leased = scene.claim(&second, 20).await;
+    assert_eq!(leased.len(), 9);
+    let third = scene.join(0).await;
+    assert_eq!(scene.until(&third).await, scene.after_ms(30_000), "when the suspect's gate opens");
+    scene.pass_ms(30_000);
+    assert_eq!(scene.claim(&third, 20).await.len(), 1);
+}
+
+pub(super) async fn lanes_name_what_waits_for_a_holder_of_its_own(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a"])).await;
+    let (first, second) = (scene.join(0).await, scene.join(1).await);
+    scene.push(pages("a", 2)).await;
+    scene.claim_one(&first).await;
+    scene.claim_one(&second).await;
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+    let lane = scene.queue.lanes(&scene.run, 1).await.unwrap().remove(0);
+    assert_eq!((lane.queued, lane.leased, &*lane.nodes), (1, 1, &[NodeName::from("a")][..]));
+    let gate = Gate::CrashSuspect { node: NodeName::from("a") };
+    assert_eq!(lane.waiting, Some(Waiting { gate, until: scene.after_ms(60_000) }));
+}
+
+pub(super) async fn suspects_are_suspended_dropped_and_moved_with_their_node(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a", "b"])).await;
+    let holder = scene.join(0).await;
+    scene.push([page("a", 0), page("b", 0)]).await;
+    scene.claim(&holder, 2).await;
+    scene.queue.release_holder(&scene.run, 0, ReleaseCause::Crashed).await.unwrap();
+    let holder = scene.join(0).await;
+    let other = scene.try_join(1, "other").await.unwrap();
+    scene.queue.suspend_node(&scene.run, &NodeName::from("a"), true).await.unwrap();
+    let mut moved = config(&["a", "b"]);
+    moved.nodes[0].suspended = true;
+    moved.nodes[1].group = "other".into();
+    scene.queue.configure(moved).await.unwrap();
+    assert_eq!(scene.claim(&holder, 10).await, []);
+    assert_eq!(names(&scene.claim(&other, 10).await), ["b page=0"]);
+    scene.queue.configure(config(&["b"])).await.unwrap();
+    let expected = Ledger { discovered: 2, leased: 1, dropped: 1, ..Ledger::default() };
+    assert_eq!(scene.ledger().await, expected);
+    assert_eq!(scene.queue.audit(&scene.run).await, Ok(Vec::new()));
+}
+
+/// However often crawlers crash, a run ends: with one crawler or with several.
+pub(super) async fn a_run_whose_crawlers_crash_again_and_again_is_worked_off(make: MakeQueue) {
+    for crawlers in [1, 3] {
+        let scene = Scene::open(make, config(&["a", "b"])).await;
+        scene.push(pages("a", 20)).await;
+        scene.push(pages("b", 20)).await;
+        let mut holders = Vec::new();
+        for token in 0..crawlers {
+            holders.push(scene.join(token).await);
+        }
+        for round in 0..400_u32 {
+            for token in 0..crawlers {
+                let leased = scene.claim(&holders[token as usize], 4).await;
+                let is_poisoned = leased.iter().any(|leased| leased.task.cursor.as_ref() == "page=3");
+                if is_poisoned || (round < 5 && !leased.is_empty()) {
+                    scene.queue.release_holder(&scene.run, token, ReleaseCause::Crashed).await.unwrap();
+                    holders[token as usize] = scene.join(token).await;
+                } else {
+                    scene.done(&holders[token as usize], &leased).await;
+                }
+            }
+        }
+        let ledger = scene.ledger().await;
+        assert!(ledger.is_drained(), "{crawlers} crawlers left {ledger:?}");
+        let dead = scene.queue.dead(&scene.run, 100).await.unwrap();
+        let poison = dead.iter().filter(|dead| dead.task.cursor.as_ref() == "page=3").count();
+        assert_eq!(poison, 2, "of each node");
+    }
 }

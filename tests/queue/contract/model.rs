@@ -150,6 +150,10 @@ impl Model {
             Step::Renew { pick } => self.renew(run, pick).await,
             Step::Pushback { pick, kind, retry_after_ms } => self.pushback(run, pick, kind, retry_after_ms).await,
             Step::Release { token, cause } => self.release(run, token, cause).await,
+            Step::CrashAgain => match self.runs[run].works_on_a_suspect() {
+                Some(token) => self.release(run, token, ReleaseCause::Crashed).await,
+                None => Ok(()),
+            },
             Step::Stall { token } => self.set_stalled(run, token, true),
             Step::Recover { token } => self.set_stalled(run, token, false),
             Step::Late { pick, call } => self.late(run, pick, call).await,

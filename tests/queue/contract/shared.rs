@@ -289,6 +289,21 @@ pub(super) async fn what_earlier_processes_spent_counts_once(make: MakeQueue) {
     assert!(matches!(second.queue.claim(&other, 1).await, Ok(Claim::Wait { .. })));
 }
 
+pub(super) async fn what_was_spent_over_a_minute_closes_a_shorter_window_once(make: MakeQueue) {
+    let limits =
+        [limit(Unit::ApiCalls, 5, 1_000), limit(Unit::Documents, 50, 1_000), limit(Unit::ApiCalls, 400, 60_000)];
+    let scene = Scene::new(make);
+    let at = scene.now() - Duration::from_millis(400);
+    let earlier = vec![trawler::queue::Spent { at, calls: 300, documents: 3_000, bytes: 0 }];
+    let budgets = vec![BudgetConfig { spent: earlier, ..budget("open", &limits) }];
+    scene.queue.open(RunConfig { budgets, ..config(&["a"]) }).await.unwrap();
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 20)).await;
+    assert_eq!(scene.until(&holder).await, scene.after_ms(600), "and not after the minute that it was spent in");
+    scene.pass_ms(600);
+    assert_eq!(scene.claim(&holder, 20).await.len(), 5);
+}
+
 pub(super) async fn after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left(make: MakeQueue) {
     let limits = [limit(Unit::ApiCalls, 10, 3_600_000), limit(Unit::ApiCalls, 100, 7_200_000)];
     let scene = Scene::new(make);

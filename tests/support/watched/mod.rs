@@ -141,16 +141,13 @@ impl Watched {
 
     /// The manifests of its nodes, each with these further lines of `spec`.
     pub(crate) fn nodes(&self, more: impl Fn(usize) -> String) -> String {
-        (0..self.layout.nodes)
-            .map(|node| {
-                let (name, endpoint) = (node_name(node), self.endpoint(node));
-                format!(
-                    "---\napiVersion: trawler.dev/v1alpha1\nkind: CatalogNode\nmetadata: {{name: {name}, labels: {{in: test}}}}\n\
-                     spec:\n  endpoint: {endpoint}\n  protocol: DSP\n{}",
-                    more(node)
-                )
-            })
-            .collect()
+        (0..self.layout.nodes).fold(String::new(), |text, node| {
+            let (name, endpoint, more) = (node_name(node), self.endpoint(node), more(node));
+            format!(
+                "{text}---\napiVersion: trawler.dev/v1alpha1\nkind: CatalogNode\n\
+                 metadata: {{name: {name}, labels: {{in: test}}}}\nspec:\n  endpoint: {endpoint}\n  protocol: DSP\n{more}"
+            )
+        })
     }
 
     /// Removes the first `remove` datasets of every node, edits the next `edit`, and adds `add` behind the last.

@@ -106,6 +106,11 @@ impl Known {
         self.state == State::Queued
     }
 
+    /// A crawler crashed while it worked on it.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.charges > 0
+    }
+
     /// What stands before what inside a node.
     pub(super) fn rank(&self) -> (ItemStatus, u64) {
         (self.task.status, self.seq)
@@ -227,6 +232,24 @@ impl Run {
             self.tasks.iter().filter_map(|(id, known)| Some((*id, known.lease()?.clone()))).collect();
         leases.sort_unstable_by_key(|(id, _)| *id);
         leases
+    }
+
+    /// Whether a suspect is ready, for which a holder of the group may be kept free.
+    pub(super) fn has_suspects(&self, group: usize) -> bool {
+        let is_of_group = |known: &Known| self.nodes[known.node].is_some_and(|node| node.group == group);
+        self.tasks.values().any(|known| known.is_queued() && known.is_suspect() && is_of_group(known))
+    }
+
+    /// Which token has a suspect under way.
+    pub(super) fn works_on_a_suspect(&self) -> Option<u32> {
+        let suspects = self.tasks.values().filter(|known| known.is_suspect());
+        suspects.filter_map(|known| known.lease().map(|lease| lease.token)).min()
+    }
+
+    /// What a token has under way.
+    pub(super) fn under_way(&self, token: u32) -> Vec<&Known> {
+        let is_own = |known: &&Known| known.lease().is_some_and(|lease| lease.token == token);
+        self.tasks.values().filter(is_own).collect()
     }
 
     /// The tasks of a holder that answers, one of them picked.

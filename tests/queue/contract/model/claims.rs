@@ -8,6 +8,7 @@ use trawler::task::TaskId;
 use super::Model;
 use super::account::{Held, Known, Lease, State, Told};
 use super::laws::{Law, Verdict, Violation, broken, demand, same};
+use super::turns::Place;
 use super::world::{LEASE_MS, ORIGINS, origin_key};
 
 /// "Come back now" is said no more often than this.
@@ -29,7 +30,7 @@ impl Model {
                     return self.check_handed_out(run, token, max, &tasks);
                 }
                 Claim::Wait { until, sequence } if max > 0 => {
-                    self.check_wait(run, held.group, until)?;
+                    self.check_wait(run, token, held.group, until)?;
                     self.contend(run, held.group);
                     let told = Told { until, sequence };
                     self.runs[run].holders.entry(token).and_modify(|held| held.told = Some(told));
@@ -79,29 +80,52 @@ impl Model {
         demand(Law::Woken, woken.is_some(), || format!("something was eligible before {until}, and no wait ended"))
     }
 
-    fn check_wait(&self, run: usize, group: usize, until: Timestamp) -> Verdict {
+    fn check_wait(&self, run: usize, token: u32, group: usize, until: Timestamp) -> Verdict {
         demand(Law::Answer, !self.runs[run].ledger().is_drained(), || "nothing is left to wait for".into())?;
-        self.check_nothing_waits(run, group)?;
+        self.check_nothing_waits(run, token, group)?;
+        if self.may_be_kept_free(run, token, group) {
+            return Ok(());
+        }
         let Some(first) = self.first_opening(run, group) else { return Ok(()) };
         let late_ms = until.as_millisecond() - first;
         demand(Law::Moment, late_ms <= 0, || format!("told to come {late_ms} ms after something becomes eligible"))
     }
 
     /// All that is ready stands behind a gate that may be closed.
-    fn check_nothing_waits(&self, run: usize, group: usize) -> Verdict {
-        let mut open = self.open_places(run, &self.runs[run].places(), &self.load());
+    fn check_nothing_waits(&self, run: usize, token: u32, group: usize) -> Verdict {
+        let mut open = match self.runs[run].under_way(token).is_empty() {
+            true => self.open_places(run, &self.runs[run].suspected_places(), &self.load()),
+            false => Vec::new(),
+        };
+        if !self.may_be_kept_free(run, token, group) {
+            open.extend(self.open_places(run, &self.runs[run].places(), &self.load()));
+        }
         open.retain(|place| place.group == group);
         demand(Law::NothingWaits, open.is_empty(), || format!("could go and was not handed out: {open:?}"))
     }
 
+    /// Whether a holder may be given nothing though there is something: it works on a suspect, or is to take one next.
+    fn may_be_kept_free(&self, run: usize, token: u32, group: usize) -> bool {
+        let under_way = self.runs[run].under_way(token);
+        under_way.iter().any(|known| known.is_suspect()) || !under_way.is_empty() && self.runs[run].has_suspects(group)
+    }
+
     fn check_handed_out(&mut self, run: usize, token: u32, max: usize, tasks: &[Leased]) -> Verdict {
         demand(Law::Answer, (1..=max).contains(&tasks.len()), || format!("{} tasks instead of {max}", tasks.len()))?;
+        let under_way = self.runs[run].under_way(token);
+        let is_alone = under_way.iter().any(|known| known.is_suspect());
+        demand(Law::Alone, !is_alone, || format!("{tasks:?} beside what was in a crash"))?;
+        let is_suspect = |leased: &Leased| self.runs[run].tasks.get(&leased.task.id).is_some_and(Known::is_suspect);
+        let suspects = tasks.iter().filter(|leased| is_suspect(leased)).count();
+        let is_free = under_way.is_empty() && tasks.len() == 1;
+        demand(Law::Alone, suspects == 0 || is_free, || format!("{suspects} that were in a crash in {tasks:?}"))?;
+        self.tally.add("suspect handed out", suspects as u64);
         for leased in tasks {
             self.hand_out(run, token, leased)?;
         }
         let group = self.runs[run].holders[&token].group;
-        if tasks.len() < max {
-            self.check_nothing_waits(run, group)?;
+        if tasks.len() < max && suspects == 0 {
+            self.check_nothing_waits(run, token, group)?;
         }
         self.contend(run, group);
         Ok(())
@@ -143,16 +167,23 @@ impl Model {
     /// Whether it is this task's turn, and its gates are open.
     fn check_place(&mut self, run: usize, token: u32, known: &Known) -> Verdict {
         let (places, load) = (self.runs[run].places(), self.load());
-        let place = places.iter().find(|place| (place.node, place.origin) == (known.node, known.origin)).copied();
+        let place = self.runs[run].place(known.node, known.origin, 1);
+        let is_place = |place: &&Place| (place.node, place.origin) == (known.node, known.origin);
+        let place = places.iter().find(is_place).copied().filter(|_| !known.is_suspect()).or(place);
         let Some(place) = place else { return broken(Law::Account, "its node is gone") };
         demand(Law::Suspended, !place.suspended, || "its node is suspended".into())?;
         same(Law::Group, &place.group, &self.runs[run].holders[&token].group)?;
         let older = self.runs[run].tasks.values().find(|other| {
-            other.is_queued() && (other.node, other.origin) == (known.node, known.origin) && other.rank() < known.rank()
+            other.is_queued()
+                && (other.node, other.origin) == (known.node, known.origin)
+                && other.is_suspect() == known.is_suspect()
+                && if known.is_suspect() { other.seq < known.seq } else { other.rank() < known.rank() }
         });
         demand(Law::Order, older.is_none(), || format!("{older:?} comes before {known:?}"))?;
         let open = self.open_places(run, &places, &load);
-        self.runs[run].turns.served(&place, &places, &open)?;
+        if !known.is_suspect() {
+            self.runs[run].turns.served(&place, &places, &open)?;
+        }
         self.check_origin(run, known.origin, true)?;
         let is_full = self.is_budget_full(place.budget, &load);
         demand(Law::Concurrency, !is_full, || "as many of the budget are under way as may be".into())

@@ -10,7 +10,7 @@ use super::world::{INITIAL_BACK_OFF_MS, MAX_BACK_OFF_MS};
 /// A caller this late still has his slot.
 const LATENESS_US: i64 = 20_000;
 /// So long after its moment somebody who waits may go before others, and those who were told so before the next.
-const RIGHT_OF_WAY_MS: i64 = 200;
+const RIGHT_OF_WAY_MS: i64 = 300;
 /// So long after its moment what was kept for a permit lapses.
 const PATIENCE_US: i64 = 1_000_000;
 const FULL: u32 = 1_000;

@@ -141,7 +141,39 @@ impl Found {
 }
 
 /// What must have happened at least so often, or the test has become hollow.
-const AT_LEAST: [(&str, u64); 0] = [];
+const AT_LEAST: [(&str, u64); 31] = [
+    ("claim beside a promise", 50),
+    ("claim while frozen", 150),
+    ("closed", 10),
+    ("dead task listed", 50),
+    ("delay ended", 100),
+    ("done", 10_000),
+    ("drained", 1_000),
+    ("duplicate", 400),
+    ("feedback", 800),
+    ("feedback of the unknown", 30),
+    ("freeze", 100),
+    ("holder replaced", 400),
+    ("holder used late", 100),
+    ("lease expired", 1_500),
+    ("lease used late", 150),
+    ("no place free", 40),
+    ("permit", 150),
+    ("permit elsewhere", 150),
+    ("permit that waits", 100),
+    ("push while frozen", 100),
+    ("pushback", 100),
+    ("pushback of a known event", 8),
+    ("reconfigured", 300),
+    ("released untried", 200),
+    ("renewed", 100),
+    ("retry", 100),
+    ("suspect handed out", 150),
+    ("task charged", 200),
+    ("task dead by charges", 3),
+    ("wait", 5_000),
+    ("woken before his time", 30),
+];
 
 pub(crate) async fn any_history_keeps_the_guarantees(make: MakeQueue) {
     let steps = from_environment("TRAWLER_MODEL_STEPS").map_or(STEPS, |steps| usize::try_from(steps).unwrap());

@@ -21,6 +21,8 @@ pub(crate) enum Law {
     Suspended,
     /// A crawler gets its group's tasks only.
     Group,
+    /// What was being worked on in a crash is handed out alone, to a holder that has nothing else.
+    Alone,
     /// In any window of the period no more calls than the amount.
     Window,
     /// Calls that a waiting permit was promised are left to it.

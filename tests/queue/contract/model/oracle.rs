@@ -32,10 +32,19 @@ impl Load {
 }
 
 impl Run {
-    /// What is ready, by node and origin.
+    /// What is ready and takes turns, by node and origin.
     pub(super) fn places(&self) -> Vec<Place> {
+        self.places_of(|known| !known.is_suspect())
+    }
+
+    /// Where suspects are ready.
+    pub(super) fn suspected_places(&self) -> Vec<Place> {
+        self.places_of(Known::is_suspect)
+    }
+
+    fn places_of(&self, is_one: impl Fn(&Known) -> bool) -> Vec<Place> {
         let mut places: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-        for known in self.tasks.values().filter(|known| known.is_queued()) {
+        for known in self.tasks.values().filter(|known| known.is_queued() && is_one(known)) {
             *places.entry((known.node, known.origin)).or_default() += 1;
         }
         let place = |((node, origin), ready)| self.place(node, origin, ready);

@@ -44,6 +44,8 @@ pub(crate) enum Step {
         token: u32,
         cause: ReleaseCause,
     },
+    /// A crawler that works on what another crashed on crashes too.
+    CrashAgain,
     /// A crawler falls silent: its leases run out.
     Stall {
         token: u32,
@@ -106,6 +108,7 @@ impl Step {
             Self::Renew { .. } => "step: renew",
             Self::Pushback { .. } => "step: pushback",
             Self::Release { .. } => "step: release",
+            Self::CrashAgain => "step: crash again",
             Self::Stall { .. } => "step: stall",
             Self::Recover { .. } => "step: recover",
             Self::Late { .. } => "step: late call",
@@ -133,6 +136,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         3 => any::<usize>().prop_map(|pick| Step::Renew { pick }),
         3 => pushback(),
         3 => (0..TOKENS, cause()).prop_map(|(token, cause)| Step::Release { token, cause }),
+        2 => Just(Step::CrashAgain),
         1 => (0..TOKENS).prop_map(|token| Step::Stall { token }),
         1 => (0..TOKENS).prop_map(|token| Step::Recover { token }),
         4 => (any::<usize>(), late_call()).prop_map(|(pick, call)| Step::Late { pick, call }),

@@ -56,6 +56,28 @@ impl Place {
     }
 }
 
+/// By whom somebody was passed over, what that counts, and what a turn of each would count.
+struct Overtaking {
+    by: Member,
+    cost: u64,
+    allowed: u64,
+}
+
+impl Overtaking {
+    /// Of the widest thing that the place is part of and the one served isn't: its pool, else its lane, else its node.
+    fn of(place: &Place, served: &Place, places: &[Place]) -> Option<(Member, Self)> {
+        let (theirs, mine) = (place.members(), served.members());
+        let level = (0..3).rev().find(|level| theirs[*level] != mine[*level])?;
+        let by = mine[level];
+        if level == 0 {
+            let allowed = served.stride() + place.stride();
+            return Some((theirs[0], Self { by, cost: served.stride(), allowed }));
+        }
+        let active = places.iter().filter(|other| !other.suspended && other.members()[level] == by).count();
+        Some((theirs[level], Self { by, cost: STRIDE / active.max(1) as u64, allowed: 2 * STRIDE }))
+    }
+}
+
 impl Turns {
     /// Something was changed that gives turns anew.
     pub(super) fn forget(&mut self) {
@@ -73,27 +95,16 @@ impl Turns {
         let eligible: HashSet<Member> = open.iter().flat_map(Place::members).collect();
         let mine = served.members();
         self.overtaken.retain(|(member, _), _| eligible.contains(member) && !mine.contains(member));
-        for place in open.iter().filter(|place| place.group == served.group) {
-            let theirs = place.members();
-            let level = (0..3).rev().find(|level| theirs[*level] != mine[*level]);
-            let Some(level) = level else { continue };
-            let weight = |is_among: &dyn Fn(&&Place) -> bool| {
-                places.iter().filter(|place| !place.suspended).filter(is_among).count().max(1) as u64
-            };
-            let (cost, allowed) = match level {
-                0 => (served.stride(), served.stride() + place.stride()),
-                1 => (STRIDE / weight(&|other| other.lane() == served.lane()), 2 * STRIDE),
-                _ => {
-                    let is_among = |other: &&Place| (other.budget, other.group) == (served.budget, served.group);
-                    (STRIDE / weight(&is_among), 2 * STRIDE)
-                }
-            };
-            let overtaken = self.overtaken.entry((theirs[level], mine[level])).or_default();
-            // A lane or pool with several places is passed over once.
-            let places_of_it = open.iter().filter(|other| other.members()[level] == theirs[level]).count() as u64;
-            *overtaken += cost * 840 / places_of_it;
-            let allowed = allowed * u64::from(TURN) * 840 * ROOM / 2;
-            demand(Law::Starved, *overtaken <= allowed, || format!("{:?} waits for {:?}", theirs[level], mine[level]))?;
+        let passed_over: HashMap<Member, Overtaking> = open
+            .iter()
+            .filter(|place| place.group == served.group)
+            .filter_map(|place| Overtaking::of(place, served, places))
+            .collect();
+        for (member, Overtaking { by, cost, allowed }) in passed_over {
+            let overtaken = self.overtaken.entry((member, by)).or_default();
+            *overtaken += cost;
+            let allowed = allowed * u64::from(TURN) * ROOM / 2;
+            demand(Law::Starved, *overtaken <= allowed, || format!("{member:?} waits for {by:?}"))?;
         }
         Ok(())
     }
