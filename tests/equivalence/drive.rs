@@ -17,7 +17,7 @@ use trawler::local::manifests::ManifestSet;
 use trawler::local::secrets::SecretSources;
 use trawler::local::{Adapters, Display, DisplayMode, Report, RunEnd, RunInput, RunOptions, read_report, run_with};
 use trawler::record::ContentHash;
-use trawler::store::files::FileStore;
+use trawler::store::files::{FileStore, STATE_DIR};
 use trawler::store::memory::MemoryStore;
 use trawler::store::{ChangeKind, DeletionGuard, RecordFilter, SharedStore, Store};
 use trawler::task::{CatalogName, RunId, SectionKey};
@@ -69,6 +69,10 @@ impl Stage {
         let world = Arc::new(Mutex::new(World::new(history)));
         let server = serve(world.clone()).await;
         let dir = tempfile::tempdir().unwrap();
+        if !history.in_files {
+            // The names of the results lie there too.
+            std::fs::create_dir(dir.path().join(STATE_DIR)).unwrap();
+        }
         let mut play = Play {
             stage: self,
             history,

@@ -78,6 +78,7 @@ pub(crate) struct Ending {
 
 /// What a traversal is judged by, besides its answers.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none excludes another")]
 pub(crate) struct Terms {
     pub(crate) speaks: Speaks,
     pub(crate) page_size: usize,
