@@ -227,11 +227,10 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
             tally.unreadable, closing.census.unseen
         ));
     }
-    if let Some(shrank) = tally.shrank.filter(|_| closing.mode == Mode::Full && closing.census.unseen > 0) {
+    // Nothing was missed that is known; but what slipped by unknown must not be left out by the next question for changes.
+    if let Some(shrank) = tally.shrank.filter(|_| closing.mode == Mode::Full) {
         return Some(format!(
-            "the server's total fell by {shrank} while its pages were read, so that some of the {} records that were not \
-             seen may have slipped by",
-            closing.census.unseen
+            "the server's total fell by {shrank} while its pages were read, so that records may have slipped by"
         ));
     }
     match tally.total {

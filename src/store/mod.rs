@@ -9,7 +9,8 @@
 //! - **Derived.** Counts in a [`SectionReport`] are counted from the records when the traversal closes.
 //! - **Never deletes by mistake.** Only a complete traversal of the whole section sweeps, and only under the guard; in an
 //!   incremental run too, if its answers say that they were the whole ([`TaskEffects::reading`]). Complete: every task of the
-//!   section settled without failure, no limit cut it short, and no fewer records than the server's own total.
+//!   section settled without failure, no limit cut it short, and no fewer records than the server's own total, which did
+//!   not shrink unexplained.
 //! - **Flat.** Memory does not grow with the number of records.
 //!
 //! An unchanged record only gets this traversal's mark. A deleted one leaves a tombstone, so that an old writer can't

@@ -111,7 +111,7 @@ fn tell(played: &[Held]) -> (u64, String) {
     let all_three = count(&|held| held.kills > 0 && held.partial > 0 && held.deleted > 0);
     let told = format!(
         "{} histories of {} runs with {} requests; {} hold a kill ({} in all), {} a partial traversal, {} a deletion ({} \
-         records), {all_three} all three",
+         records, {} of which had moved while the list was read), {all_three} all three",
         played.len(),
         sum(&|held| held.runs),
         sum(&|held| held.requests),
@@ -120,6 +120,7 @@ fn tell(played: &[Held]) -> (u64, String) {
         count(&|held| held.partial > 0),
         count(&|held| held.deleted > 0),
         sum(&|held| held.deleted),
+        sum(&|held| held.slipped),
     );
     (all_three, told)
 }

@@ -17,7 +17,6 @@ pub(crate) struct Model {
     pub(crate) sections: BTreeMap<Key, Known>,
     /// Which sections a section lists, as far as is known.
     edges: BTreeMap<Key, BTreeSet<usize>>,
-    runs: u32,
 }
 
 /// What is known of a run, besides what servers said.
@@ -39,6 +38,7 @@ pub(crate) struct Facts<'l> {
 pub(crate) struct NodeFacts {
     pub(crate) speaks: Speaks,
     pub(crate) page_size: usize,
+    pub(crate) sections: usize,
     pub(crate) limit: Option<Limit>,
     pub(crate) is_selected: bool,
     /// It refuses connections.
@@ -51,7 +51,10 @@ pub(crate) struct Found {
     /// Ids with the version that the payload tells.
     pub(crate) records: BTreeMap<String, u64>,
     pub(crate) changes: Changes,
-    pub(crate) held: Option<u64>,
+    /// The number of its last traversal.
+    pub(crate) number: u64,
+    /// The held deletion: its number, and how many records would go.
+    pub(crate) held: Option<(u64, u64)>,
 }
 
 impl Ending {
@@ -60,7 +63,8 @@ impl Ending {
         Found {
             records: self.known.records.iter().map(|(id, kept)| (id.clone(), kept.version)).collect(),
             changes: self.changes.clone(),
-            held: self.known.held.map(|held| held.records),
+            number: self.known.number,
+            held: self.known.held.map(|held| (held.number, held.records)),
         }
     }
 }
@@ -81,7 +85,6 @@ impl Model {
     }
 
     fn settle(&mut self, facts: &Facts<'_>, end: End, look: Look<'_>) -> Result<BTreeMap<Key, Outcome>, String> {
-        self.runs += 1;
         let mut outcomes = BTreeMap::new();
         let mut is_traversed = facts.requests.keys().copied().collect::<BTreeSet<Key>>();
         is_traversed.extend(facts.selected().filter(|(_, node)| node.is_down).map(|(number, _)| (number, 0)));
@@ -95,17 +98,21 @@ impl Model {
             outcomes.insert(*key, ending.outcome);
             self.sections.insert(*key, ending.known);
         }
-        let everywhere: Vec<Key> = self.sections.keys().copied().filter(|key| !is_traversed.contains(key)).collect();
-        for key in everywhere {
-            let known = &self.sections[&key];
+        let everywhere = facts.nodes.iter().enumerate();
+        let everywhere = everywhere.flat_map(|(number, node)| (0..node.sections).map(move |section| (number, section)));
+        for key in everywhere.filter(|key| !is_traversed.contains(key)) {
+            let known = self.sections.get(&key).cloned().unwrap_or_default();
             let is_gone = !facts.nodes[key.0].is_selected || !self.is_reachable(key);
             let may_go = is_gone && !known.records.is_empty();
             let mut endings = Vec::new();
             if may_go {
-                endings.push(known.gone(self.runs, facts.guard, facts.approved.contains(&key)));
+                endings.push(known.gone(facts.guard, facts.approved.contains(&key)));
             }
             if !may_go || end == End::CutShort {
                 endings.push(known.untouched());
+            }
+            if end == End::CutShort {
+                endings.push(known.opened());
             }
             let ending = choose(endings, key, look)?;
             if may_go {
@@ -129,13 +136,13 @@ impl Model {
         let known = self.sections.get(&key).cloned().unwrap_or_default();
         let node = facts.nodes[key.0];
         let terms = Terms {
-            run: self.runs,
             speaks: node.speaks,
             page_size: node.page_size,
             limit: node.limit,
             guard: facts.guard,
             approved: facts.approved.contains(&key),
             incremental: facts.incremental,
+            was_killed: facts.was_killed,
             had_nested: self.edges.get(&key).is_some_and(|edges| !edges.is_empty()),
         };
         let requests = facts.requests.get(&key).map_or(&[][..], Vec::as_slice);
@@ -147,8 +154,9 @@ impl Model {
         let mut endings = vec![known.traversed(&answers, gave_up, End::CutShort, &terms)?];
         // It may have been closed before the kill.
         endings.extend(known.traversed(&answers, gave_up, End::Own, &terms));
-        if let Some((_, before)) = answers.split_last() {
-            endings.push(known.traversed(before, false, End::CutShort, &terms)?);
+        match answers.split_last() {
+            Some((_, before)) => endings.push(known.traversed(before, false, End::CutShort, &terms)?),
+            None => endings.push(known.untouched()),
         }
         Ok(endings)
     }

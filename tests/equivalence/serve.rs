@@ -85,7 +85,7 @@ impl Request<'_> {
         let address = self.address(offset);
         answer.changes = self.since.is_some();
         answer.offset = Some(offset);
-        if answer.changes && offset == 0 {
+        if answer.changes && offset == 0 && !self.world.nodes[self.node].sections[self.section].was_shifted {
             answer.left_out = self.shown().1;
         }
         match fault {

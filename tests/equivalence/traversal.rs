@@ -8,7 +8,7 @@
 //!   had come already ends a traversal before its end.
 //! - **Complete** is a traversal that got to its end, was given as many records as the server says it has, and has left
 //!   nothing unread that could be one of the records it did not see. Where a total
-//!   shrank while the list was read, what was not seen may have slipped by, unless the reader looked for it, as it does
+//!   shrank while the list was read, some may have slipped by, unless the reader looked for it, as it does
 //!   for CKAN if no more than a page is gone.
 //! - **Changes.** In an incremental run a list of what changed, or nothing at all, deletes nothing, and need not be as long as a total says. What it leaves out is known
 //!   as it is: the question was put right.
@@ -28,8 +28,8 @@ use crate::world::{Answer, Entry, Item};
 pub(crate) struct Known {
     pub(crate) records: BTreeMap<String, Kept>,
     pub(crate) held: Option<Held>,
-    /// The run that gave it its last number.
-    pub(crate) numbered_in: u32,
+    /// The number of its last traversal; some held deletions have a number of their own.
+    pub(crate) number: u64,
     /// Ids that were deleted: a list of changes does not bring back what is there again and has not changed.
     pub(crate) deleted: BTreeSet<String>,
 }
@@ -38,15 +38,15 @@ pub(crate) struct Known {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) version: u64,
-    /// The run that saw it last.
-    pub(crate) seen_in: u32,
+    /// The traversal that saw it last.
+    pub(crate) seen_in: u64,
 }
 
 /// A sweep that waits for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The run that would not make it.
-    pub(crate) since: u32,
+    /// The traversal that would not make it.
+    pub(crate) number: u64,
     /// Records that would go.
     pub(crate) records: u64,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Ending {
 
 /// What a traversal is judged by, besides its answers.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none excludes another")]
 pub(crate) struct Terms {
-    pub(crate) run: u32,
     pub(crate) speaks: Speaks,
     pub(crate) page_size: usize,
     pub(crate) limit: Option<Limit>,
@@ -88,6 +88,7 @@ pub(crate) struct Terms {
     pub(crate) approved: bool,
     /// The run asks for changes.
     pub(crate) incremental: bool,
+    pub(crate) was_killed: bool,
     /// Sections listed before, that this traversal may miss.
     pub(crate) had_nested: bool,
 }
@@ -118,7 +119,8 @@ impl Known {
         end: End,
         terms: &Terms,
     ) -> Result<Ending, String> {
-        let mut known = Self { numbered_in: terms.run, ..self.clone() };
+        let number = self.number + 1;
+        let mut known = Self { number, ..self.clone() };
         let mut outcome = Outcome::default();
         let mut changes = Changes::new();
         let mut cut = gave_up;
@@ -134,15 +136,17 @@ impl Known {
             known.must_have(&answer.left_out)?;
             let before = given;
             for item in &answer.items {
-                given += known.sight(item.id.clone(), item.version, terms.run, &mut outcome, &mut changes);
+                given += known.sight(item, &mut outcome, &mut changes);
             }
             let shrank = shrinkage(total, answer);
             slipped |= shrank > 0 && terms.speaks != Speaks::Ckan;
             total = answer.total.or(total);
             nameless += if answer.not_modified { 0 } else { answer.nameless };
             listed.extend(answer.listed.iter().copied());
-            let must_stop = terms.must_stop(answers, at, before, given == before);
             let goes_on = at + 1 < answers.len() || gave_up;
+            // A kill can come between the page and the decision to follow it no further: then it is followed.
+            let is_repeat = given == before && !(goes_on && terms.was_killed);
+            let must_stop = terms.must_stop(answers, at, before, is_repeat);
             match (terms.has_more(answer, shrank), must_stop) {
                 (true, true) => cut = true,
                 (true, false) if !goes_on && end == End::Own => {
@@ -157,16 +161,16 @@ impl Known {
             cut |= terms.speaks == Speaks::Ckan && shrank > terms.page_size as u64;
         }
         let is_empty = given == 0 && listed.is_empty() && answers.iter().all(|answer| !answer.not_modified);
-        let held_since = self.held.map_or(0, |held| held.since);
+        let held_by = self.held.map_or(0, |held| held.number);
         let unseen: BTreeMap<String, bool> = known
             .records
             .iter()
-            .filter(|(_, kept)| kept.seen_in < terms.run)
-            .map(|(id, kept)| (id.clone(), kept.seen_in < held_since))
+            .filter(|(_, kept)| kept.seen_in < number)
+            .map(|(id, kept)| (id.clone(), kept.seen_in < held_by))
             .collect();
         let fresh = unseen.values().filter(|was_held| !**was_held).count() as u64;
         let is_short = total.is_some_and(|total| given + nameless < total);
-        let may_be_there = (nameless > 0 || slipped) && fresh > 0;
+        let may_be_there = slipped || (nameless > 0 && fresh > 0);
         let is_of_changes = terms.incremental && !answers.iter().any(|answer| answer.is_of_all());
         outcome.partial = cut || end == End::CutShort || (!is_of_changes && (is_short || may_be_there));
         if is_of_changes {
@@ -182,7 +186,7 @@ impl Known {
     }
 
     /// What becomes of a section that nobody lists or wants any more.
-    pub(crate) fn gone(&self, run: u32, guard: DeletionGuard, is_approved: bool) -> Ending {
+    pub(crate) fn gone(&self, guard: DeletionGuard, is_approved: bool) -> Ending {
         let records = self.records.len() as u64;
         let is_approved = is_approved && self.held.is_some_and(|held| held.records == records);
         let mut known = self.clone();
@@ -193,11 +197,12 @@ impl Known {
             outcome.kept_unseen = records;
             known.held = Some(match self.held {
                 Some(held) if held.records == records => held,
-                Some(held) if held.since == self.numbered_in => {
-                    known.numbered_in = run;
-                    Held { since: run, records }
+                // An approval of what was held under this number must not cover more.
+                Some(held) if held.number == self.number => {
+                    known.number += 1;
+                    Held { number: known.number, records }
                 }
-                _ => Held { since: self.numbered_in, records },
+                _ => Held { number: self.number, records },
             });
         } else {
             outcome.deleted = records;
@@ -213,11 +218,17 @@ impl Known {
         Ending { known: self.clone(), outcome: Outcome::default(), changes: Changes::new(), listed: None }
     }
 
+    /// It was opened, and nobody was asked.
+    pub(crate) fn opened(&self) -> Ending {
+        Ending { known: Self { number: self.number + 1, ..self.clone() }, ..self.untouched() }
+    }
+
     /// Takes in a sighting; 1 if it is the first of this traversal.
-    fn sight(&mut self, id: String, version: u64, run: u32, outcome: &mut Outcome, changes: &mut Changes) -> u64 {
-        let kept = Kept { version, seen_in: run };
+    fn sight(&mut self, item: &Item, outcome: &mut Outcome, changes: &mut Changes) -> u64 {
+        let (id, version) = (item.id.clone(), item.version);
+        let kept = Kept { version, seen_in: self.number };
         match self.records.get_mut(&id) {
-            Some(known) if known.seen_in == run => return 0,
+            Some(known) if known.seen_in == kept.seen_in => return 0,
             Some(known) if known.version == version => outcome.unchanged += 1,
             Some(known) => {
                 outcome.updated += 1;
@@ -309,7 +320,7 @@ impl Ending {
             self.changes.insert((ChangeKind::Deleted, id.clone()));
         }
         let is_held = stays > 0 || (all == 0 && misses_all && !terms.approved);
-        self.known.held = is_held.then_some(Held { since: terms.run, records: stays });
+        self.known.held = is_held.then_some(Held { number: self.known.number, records: stays });
         self.outcome.held = is_held.then_some(stays);
     }
 }

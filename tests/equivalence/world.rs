@@ -42,6 +42,8 @@ pub(crate) struct Section {
     pub(crate) is_listed: bool,
     /// All records are hidden: an outage.
     pub(crate) is_empty: bool,
+    /// Records have come, gone or moved while a run went on: one may have slipped by.
+    pub(crate) was_shifted: bool,
     /// In the order of the server's list.
     pub(crate) items: Vec<Item>,
 }
@@ -107,9 +109,13 @@ impl World {
                 parent: number.saturating_sub(1) * usize::from(plan.page_size % 2 == 0),
                 is_listed: true,
                 is_empty: false,
+                was_shifted: false,
                 items: (0..*count).map(|_| world_item(&mut world.serial, 0)).collect(),
             });
-            let sections = sections.collect();
+            let mut sections: Vec<Section> = sections.collect();
+            if plan.speaks == Speaks::Ckan {
+                sections.iter_mut().for_each(|section| section.items.sort());
+            }
             world.nodes.push(Node { speaks: plan.speaks, page_size: plan.page_size, sections });
         }
         world
@@ -136,7 +142,9 @@ impl World {
         let answered = self.answered;
         let due: Vec<_> = self.during.extract_if(.., |(at, _)| *at < answered).collect();
         for (_, change) in due {
-            self.change(change);
+            let (node, section) = self.change(change);
+            // An edit moves nothing.
+            self.nodes[node].sections[section].was_shifted |= !matches!(change, Change::Edit(_));
         }
         if let Some((at, token)) = &self.kill
             && answered >= *at
@@ -156,7 +164,8 @@ impl World {
         Some(fault.kind)
     }
 
-    pub(crate) fn change(&mut self, change: Change) {
+    /// Changes something in the section that is named.
+    pub(crate) fn change(&mut self, change: Change) -> (usize, usize) {
         let (Change::Add(place)
         | Change::Edit(place)
         | Change::Remove(place)
@@ -189,6 +198,7 @@ impl World {
         if is_sorted {
             section.items.sort();
         }
+        (node, number)
     }
 }
 

@@ -10,6 +10,7 @@ contract!(
     a_traversal_with_a_failed_task_sweeps_nothing,
     a_limited_traversal_sweeps_nothing,
     a_traversal_that_gave_fewer_records_than_the_total_sweeps_nothing,
+    a_total_that_shrank_while_pages_were_read_sweeps_nothing_unless_the_reader_heeds_it,
     a_traversal_that_was_cut_short_sweeps_nothing,
     a_traversal_with_dropped_or_pending_tasks_sweeps_nothing,
     twenty_failures_are_named_with_what_went_before_and_all_are_counted,
@@ -81,6 +82,23 @@ async fn a_traversal_that_gave_fewer_records_than_the_total_sweeps_nothing(subje
     assert_eq!(subject.crawl(&acme, TaskEffects { total: Some(2), ..page(1, &["a"]) }).await, expected);
     let expected = SectionReport { unchanged: 1, deleted: 1, total: Some(1), ..report(&acme, 3) };
     assert_eq!(subject.crawl(&acme, TaskEffects { total: Some(1), ..page(1, &["a"]) }).await, expected);
+}
+
+async fn a_total_that_shrank_while_pages_were_read_sweeps_nothing_unless_the_reader_heeds_it(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page(1, &["a", "b", "c"])).await;
+    let why = "the server's total fell by 2 while its pages were read, so that records may have slipped by".to_owned();
+    let slipped =
+        SectionReport { unchanged: 1, kept_unseen: 2, partial: Some(why), total: Some(1), ..report(&acme, 2) };
+    let looked_for = SectionReport { unchanged: 1, deleted: 2, total: Some(1), ..report(&acme, 3) };
+    for (heeds_total, expected) in [(false, slipped), (true, looked_for)] {
+        let run = subject.begin().await;
+        let traversal = subject.open(&run, &acme).await;
+        subject.commit(&traversal, TaskEffects { total: Some(3), heeds_total, ..page(1, &["a"]) }).await;
+        subject.commit(&traversal, TaskEffects { total: Some(1), heeds_total, ..page(2, &[]) }).await;
+        assert_eq!(subject.close(&traversal).await, expected);
+        subject.finish(&run).await;
+    }
 }
 
 async fn a_traversal_that_was_cut_short_sweeps_nothing(subject: Subject) {
