@@ -207,7 +207,7 @@ impl Store for Tampered {
         self.write(self.store.begin_spending(now)).await
     }
 
-    async fn spend(&self, spending: Spending) -> Result<(), StoreError> {
+    async fn spend(&self, spending: Vec<Spending>) -> Result<(), StoreError> {
         self.write(self.store.spend(spending)).await
     }
 
