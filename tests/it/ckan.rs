@@ -291,7 +291,7 @@ fn a_checkpoint_is_not_moved_backwards_by_what_the_overlap_brings_again() {
 }
 
 /// What an incremental traversal does if the portal answers its question so: the requests' filters, and the readings.
-fn after(question: Response) -> (Vec<bool>, Vec<Option<Reading>>, Walk) {
+fn after(question: &Response) -> (Vec<bool>, Vec<Option<Reading>>, Walk) {
     let node = with_checkpoint("2026-05-03T04:05:06Z", None);
     let everything = dated_portal("2026-05-05T00:00:00Z", &["2020-01-01T00:00:00", "2026-05-04T05:00:00"]);
     let walk = walk(&CkanReader::new(), &node, |request| {
@@ -307,7 +307,7 @@ fn after(question: Response) -> (Vec<bool>, Vec<Option<Reading>>, Walk) {
 fn a_portal_that_refuses_the_question_is_read_in_full() {
     let error = include_str!("../fixtures/ckan/error-validation.json");
     for refusal in [answer(SEARCH, 409, error), answer(SEARCH, 400, "<html>Bad request"), answer(SEARCH, 200, error)] {
-        let (asks, readings, walk) = after(refusal);
+        let (asks, readings, walk) = after(&refusal);
         assert_eq!(asks, [true, false, false]);
         assert_eq!(readings, [Some(Reading::FullBecause(InFull::Refused)), Some(Reading::Full), Some(Reading::Full)]);
         assert_eq!(walk.ids(), ["/p0", "/p1"]);
@@ -322,7 +322,7 @@ fn a_portal_that_does_not_hear_the_question_is_read_in_full() {
         format!("{SEARCH}?start=0").parse().unwrap(),
         "application/json",
     ));
-    let (asks, readings, walk) = after(deaf);
+    let (asks, readings, walk) = after(&deaf);
     assert_eq!(asks, [true, false, false]);
     assert_eq!(readings[0], Some(Reading::FullBecause(InFull::Ignored)));
     assert_eq!(walk.ids(), ["/p0", "/p1"], "what came instead of an answer is not taken in");
@@ -330,7 +330,7 @@ fn a_portal_that_does_not_hear_the_question_is_read_in_full() {
 
 #[test]
 fn a_portal_whose_clock_was_put_back_is_read_in_full() {
-    let (asks, readings, walk) = after(at("2026-05-01T00:00:00Z", answer(SEARCH, 200, page_of(0, &[]))));
+    let (asks, readings, walk) = after(&at("2026-05-01T00:00:00Z", answer(SEARCH, 200, page_of(0, &[]))));
     assert_eq!(asks, [true, false, false]);
     assert_eq!(readings[0], Some(Reading::FullBecause(InFull::ClockPutBack)));
     assert_eq!(walk.ids(), ["/p0", "/p1"]);

@@ -57,8 +57,8 @@ fn titles(walk: &Walk) -> Vec<&str> {
 
 /// The checkpoint that counts: the last one given.
 fn checkpoint(walk: &Walk) -> Option<String> {
-    let given = walk.pages.iter().filter_map(|page| page.as_ref().unwrap().checkpoint.as_ref());
-    given.last().map(|checkpoint| checkpoint.0.clone())
+    let mut given = walk.pages.iter().filter_map(|page| page.as_ref().unwrap().checkpoint.as_ref());
+    given.next_back().map(|checkpoint| checkpoint.0.clone())
 }
 
 #[test]

@@ -139,11 +139,12 @@ async fn only_what_changed_is_asked_for_and_what_is_gone_is_found_by_the_next_fu
     let full = place.run("Full", &server).await;
     assert_eq!((full.totals(), full.asked.len(), full.read()), ([55, 0, 0, 0], 6, json!({"read": "Full"})));
 
-    let mut changing = portal.lock().unwrap();
-    changing.set_time("2026-06-20T12:00:00Z");
-    changing.edit(&["p003", "p017", "p054", "new"]);
-    changing.remove(&["p020", "p030"]);
-    drop(changing);
+    {
+        let mut changing = portal.lock().unwrap();
+        changing.set_time("2026-06-20T12:00:00Z");
+        changing.edit(&["p003", "p017", "p054", "new"]);
+        changing.remove(&["p020", "p030"]);
+    }
     let changes = place.run("Incremental", &server).await;
     // The newest package was of 24 February, 08:00:00.5; the one of the day before comes again.
     assert_eq!(changes.totals(), [1, 3, 1, 0]);
@@ -206,10 +207,11 @@ async fn edits_are_found_whatever_the_portals_clock_shows() {
         ("2026-02-01T00:00:00Z", "p003", "p003 version 2"),
         ("2026-02-01T00:00:01Z", "p003", "p003 version 3"),
     ] {
-        let mut changing = portal.lock().unwrap();
-        changing.set_time(now);
-        changing.edit(&[id]);
-        drop(changing);
+        {
+            let mut changing = portal.lock().unwrap();
+            changing.set_time(now);
+            changing.edit(&[id]);
+        }
         let run = place.run("Incremental", &server).await;
         assert_eq!(run.totals()[1], 1, "{now}: {:?}", run.asked);
         assert!(place.titles().iter().any(|title| title == expected), "{now}");
@@ -227,10 +229,11 @@ async fn a_portal_that_can_not_say_what_changed_is_read_in_full_with_all_that_be
         let server = serve(&portal).await;
         let place = place(&server, "");
         place.run("Full", &server).await;
-        let mut changing = portal.lock().unwrap();
-        changing.edit(&["p003"]);
-        changing.remove(&["p020"]);
-        drop(changing);
+        {
+            let mut changing = portal.lock().unwrap();
+            changing.edit(&["p003"]);
+            changing.remove(&["p020"]);
+        }
         let run = place.run("Incremental", &server).await;
         assert_eq!((run.totals(), run.read()), ([0, 1, 23, 1], in_full_because(why)), "{manner:?}");
         assert_eq!(run.asked.len(), 4, "the question and three pages: {:?}", run.asked);
@@ -265,10 +268,11 @@ async fn a_killed_run_goes_on_with_its_question_and_what_is_edited_meanwhile_com
     place.run("Full", &server).await;
     let ids: Vec<String> = (0..40).map(|n| format!("p{n:03}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let mut changing = portal.lock().unwrap();
-    changing.set_time("2026-06-20T12:00:00Z");
-    changing.edit(&ids);
-    drop(changing);
+    {
+        let mut changing = portal.lock().unwrap();
+        changing.set_time("2026-06-20T12:00:00Z");
+        changing.edit(&ids);
+    }
 
     let quick = place.manifests.clone();
     place.manifests = quick.replace("throttlePolicyRef: {name: quick}", "throttlePolicyRef: {name: slow}") + SLOW;
@@ -287,10 +291,11 @@ async fn a_killed_run_goes_on_with_its_question_and_what_is_edited_meanwhile_com
     child.kill().unwrap();
     tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
     // The first page has been read; on it something is edited again, and the day of overlap is over.
-    let mut changing = portal.lock().unwrap();
-    changing.set_time("2026-06-23T12:00:00Z");
-    changing.edit(&["p000"]);
-    drop(changing);
+    {
+        let mut changing = portal.lock().unwrap();
+        changing.set_time("2026-06-23T12:00:00Z");
+        changing.edit(&["p000"]);
+    }
 
     let asked_before = server.seen().len() - before;
     let resumed = place.run("Incremental", &server).await;

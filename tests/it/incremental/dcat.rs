@@ -167,13 +167,14 @@ async fn changed(server: Server) -> (Place, HttpServer, Run) {
     let place = Place::new(&http, "/catalog.ttl", "  protocol: DCAT\n");
     let full = place.run("Full", &http).await;
     assert_eq!((full.totals(), full.asked.len()), ([7, 0, 0, 0], 4));
-    let mut now = feed.lock().unwrap();
-    now.now = "2026-06-10T00:00:00Z";
-    now.datasets[1].1 = "2026-06-01T00:00:00";
-    now.datasets[5].1 = "2026-06-02T00:00:00";
-    now.datasets.remove(3);
-    now.datasets.push(("h", "2026-06-03T00:00:00"));
-    drop(now);
+    {
+        let mut now = feed.lock().unwrap();
+        now.now = "2026-06-10T00:00:00Z";
+        now.datasets[1].1 = "2026-06-01T00:00:00";
+        now.datasets[5].1 = "2026-06-02T00:00:00";
+        now.datasets.remove(3);
+        now.datasets.push(("h", "2026-06-03T00:00:00"));
+    }
     let run = place.run("Incremental", &http).await;
     (place, http, run)
 }

@@ -42,8 +42,8 @@ fn whole() -> Reading {
     Reading::FullBecause(InFull::NoWayToAsk)
 }
 
-fn checkpoint(text: &str) -> Option<Checkpoint> {
-    Some(Checkpoint(text.to_owned()))
+fn checkpoint(text: &str) -> Checkpoint {
+    Checkpoint(text.to_owned())
 }
 
 /// A whole run over one section.
@@ -159,7 +159,7 @@ async fn a_32_what_an_incremental_run_saw_is_not_swept_by_an_older_full_one(subj
 
 async fn a_36_a_checkpoint_counts_only_when_its_traversal_is_complete(subject: Subject) {
     let acme = root("acme");
-    let with = |text: &str| TaskEffects { checkpoint: checkpoint(text), ..page(1, &["a"]) };
+    let with = |text: &str| TaskEffects { checkpoint: Some(checkpoint(text)), ..page(1, &["a"]) };
     subject.crawl(&acme, with("monday")).await;
     let run = subject.begin_as(Mode::Incremental).await;
     let traversal = subject.open(&run, &acme).await;
@@ -174,33 +174,35 @@ async fn a_36_a_checkpoint_counts_only_when_its_traversal_is_complete(subject: S
 
 async fn a_36_a_traversal_that_leaves_no_checkpoint_takes_the_old_one_away(subject: Subject) {
     let acme = root("acme");
-    subject.crawl(&acme, TaskEffects { checkpoint: checkpoint("monday"), ..page(1, &["a"]) }).await;
+    subject.crawl(&acme, TaskEffects { checkpoint: Some(checkpoint("monday")), ..page(1, &["a"]) }).await;
     subject.crawl(&acme, page(1, &["a"])).await;
     assert_eq!(next_start(&subject).await, None);
 }
 
 async fn a_36_a_document_that_was_not_modified_keeps_its_checkpoint(subject: Subject) {
     let acme = root("acme");
-    subject.crawl(&acme, TaskEffects { checkpoint: checkpoint("monday"), ..page(1, &["a"]) }).await;
+    subject.crawl(&acme, TaskEffects { checkpoint: Some(checkpoint("monday")), ..page(1, &["a"]) }).await;
     subject.crawl(&acme, TaskEffects { result: TaskResult::NotModified, ..page(1, &[]) }).await;
     assert_eq!(next_start(&subject).await.as_deref(), Some("monday"));
 }
 
 async fn a_37_a_checkpoint_of_a_run_that_was_killed_is_kept_with_its_page(mut subject: Subject) {
     let acme = root("acme");
-    subject.crawl(&acme, TaskEffects { checkpoint: checkpoint("monday"), ..page(1, &["a"]) }).await;
+    subject.crawl(&acme, TaskEffects { checkpoint: Some(checkpoint("monday")), ..page(1, &["a"]) }).await;
     let run = subject.begin_as(Mode::Incremental).await;
     let last = task(&acme, "2");
     let traversal = subject.open(&run, &acme).await;
     let first = TaskEffects { feedback: vec![last.clone()], ..page(1, &["a@2"]) };
-    subject.commit(&traversal, reading(since(), TaskEffects { checkpoint: checkpoint("tuesday"), ..first })).await;
+    subject
+        .commit(&traversal, reading(since(), TaskEffects { checkpoint: Some(checkpoint("tuesday")), ..first }))
+        .await;
     subject.next_process();
     // The run goes on: it started from Monday, and its first page is not asked for again.
     let Opened::Open { traversal, checkpoint, .. } = subject.store().open_traversal(&run, &acme).await.unwrap() else {
         panic!("not open");
     };
     assert_eq!(checkpoint, Some(Checkpoint("monday".to_owned())));
-    assert_eq!(subject.store().pending_tasks(&run, None, 9).await.unwrap(), [last.clone()]);
+    assert_eq!(subject.store().pending_tasks(&run, None, 9).await.unwrap(), std::slice::from_ref(&last));
     subject.commit(&traversal, reading(since(), TaskEffects { task: last.id, ..page(2, &["b"]) })).await;
     let report = subject.close(&traversal).await;
     assert_eq!((report.added, report.updated, report.partial), (1, 1, None));
