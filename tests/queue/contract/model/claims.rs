@@ -93,10 +93,9 @@ impl Model {
 
     /// All that is ready stands behind a gate that may be closed.
     fn check_nothing_waits(&self, run: usize, token: u32, group: usize) -> Verdict {
-        let mut open = match self.runs[run].under_way(token).is_empty() {
-            true => self.open_places(run, &self.runs[run].suspected_places(), &self.load()),
-            false => Vec::new(),
-        };
+        let is_free = self.runs[run].under_way(token).is_empty();
+        let suspected = if is_free { self.runs[run].suspected_places() } else { Vec::new() };
+        let mut open = self.open_places(run, &suspected, &self.load());
         if !self.may_be_kept_free(run, token, group) {
             open.extend(self.open_places(run, &self.runs[run].places(), &self.load()));
         }
