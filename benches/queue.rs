@@ -118,7 +118,11 @@ async fn measure_memory() -> Result<(), QueueError> {
     let per = |kib: u64, count: u32| kib * 1024 / u64::from(count);
     println!("{:>30}: {:>12} bytes", "node, with its configuration", per(opened.saturating_sub(before), MANY_NODES));
     println!("{:>30}: {:>12} bytes", "its lane and first task", per(listed.saturating_sub(opened), MANY_NODES));
-    println!("{:>30}: {:>12} bytes", "a further task, its own data", per(made - listed, TASKS - MANY_NODES));
+    println!(
+        "{:>30}: {:>12} bytes",
+        "a further task, its own data",
+        per(made.saturating_sub(listed), TASKS - MANY_NODES)
+    );
     println!(
         "{:>30}: {:>12} bytes",
         "a further task, the queue's",
