@@ -381,6 +381,7 @@ impl Play<'_> {
                 let section = sections.entry(key_of(&state.section)).or_default();
                 section.held = state.held;
                 section.number = state.number;
+                section.last_complete = state.last_complete;
                 if state.records != section.records.len() as u64 {
                     return Err(format!("{} counts {} records", state.section, state.records));
                 }

@@ -51,8 +51,9 @@ pub(crate) struct Found {
     /// Ids with the version that the payload tells.
     pub(crate) records: BTreeMap<String, u64>,
     pub(crate) changes: Changes,
-    /// The number of its last traversal.
+    /// The number of its last traversal, and of its last complete one.
     pub(crate) number: u64,
+    pub(crate) last_complete: u64,
     /// The held deletion: its number, and how many records would go.
     pub(crate) held: Option<(u64, u64)>,
 }
@@ -64,6 +65,7 @@ impl Ending {
             records: self.known.records.iter().map(|(id, kept)| (id.clone(), kept.version)).collect(),
             changes: self.changes.clone(),
             number: self.known.number,
+            last_complete: self.known.last_complete,
             held: self.known.held.map(|held| (held.number, held.records)),
         }
     }

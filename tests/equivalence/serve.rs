@@ -85,7 +85,7 @@ impl Request<'_> {
         let address = self.address(offset);
         answer.changes = self.since.is_some();
         answer.offset = Some(offset);
-        if answer.changes && offset == 0 && !self.world.nodes[self.node].sections[self.section].was_shifted {
+        if answer.changes && offset == 0 && !self.world.nodes[self.node].sections[self.section].may_hide {
             answer.left_out = self.shown().1;
         }
         match fault {
@@ -181,7 +181,11 @@ impl Request<'_> {
     /// What goes wrong with a page. If it is only that an entry has no id, the last one loses it.
     fn fault(&mut self, page: Option<usize>, items: &mut Vec<Item>) -> (Option<FaultKind>, u64) {
         match self.world.fault(self.node, self.section, page) {
-            Some(FaultKind::Nameless) => (None, u64::from(items.pop().is_some())),
+            Some(FaultKind::Nameless) => {
+                let is_hidden = items.pop().is_some();
+                self.world.nodes[self.node].sections[self.section].may_hide |= is_hidden;
+                (None, u64::from(is_hidden))
+            }
             fault => (fault, 0),
         }
     }

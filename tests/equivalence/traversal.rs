@@ -30,6 +30,8 @@ pub(crate) struct Known {
     pub(crate) held: Option<Held>,
     /// The number of its last traversal; some held deletions have a number of their own.
     pub(crate) number: u64,
+    /// The number of its last complete one.
+    pub(crate) last_complete: u64,
     /// Ids that were deleted: a list of changes does not bring back what is there again and has not changed.
     pub(crate) deleted: BTreeSet<String>,
 }
@@ -173,6 +175,9 @@ impl Known {
         let may_be_there = slipped || (nameless > 0 && fresh > 0);
         let is_of_changes = terms.incremental && !answers.iter().any(|answer| answer.is_of_all());
         outcome.partial = cut || end == End::CutShort || (!is_of_changes && (is_short || may_be_there));
+        if !outcome.partial {
+            known.last_complete = number;
+        }
         if is_of_changes {
             return Ok(Ending { known, outcome, changes, listed: Some(listed) });
         }

@@ -42,8 +42,9 @@ pub(crate) struct Section {
     pub(crate) is_listed: bool,
     /// All records are hidden: an outage.
     pub(crate) is_empty: bool,
-    /// Records have come, gone or moved while a run went on: one may have slipped by.
-    pub(crate) was_shifted: bool,
+    /// Records have come, gone or moved while a run went on, or one could not be read: it comes with the next full run, or
+    /// when it changes.
+    pub(crate) may_hide: bool,
     /// In the order of the server's list.
     pub(crate) items: Vec<Item>,
 }
@@ -109,7 +110,7 @@ impl World {
                 parent: number.saturating_sub(1) * usize::from(plan.page_size % 2 == 0),
                 is_listed: true,
                 is_empty: false,
-                was_shifted: false,
+                may_hide: false,
                 items: (0..*count).map(|_| world_item(&mut world.serial, 0)).collect(),
             });
             let mut sections: Vec<Section> = sections.collect();
@@ -146,7 +147,7 @@ impl World {
         for (_, change) in due {
             let (node, section) = self.change(change);
             // An edit moves nothing.
-            self.nodes[node].sections[section].was_shifted |= !matches!(change, Change::Edit(_));
+            self.nodes[node].sections[section].may_hide |= !matches!(change, Change::Edit(_));
         }
         if let Some((at, token)) = &self.kill
             && answered >= *at
