@@ -115,7 +115,9 @@ impl World {
             });
             let mut sections: Vec<Section> = sections.collect();
             if plan.speaks == Speaks::Ckan {
-                sections.iter_mut().for_each(|section| section.items.sort());
+                for section in &mut sections {
+                    section.items.sort();
+                }
             }
             world.nodes.push(Node { speaks: plan.speaks, page_size: plan.page_size, sections });
         }
