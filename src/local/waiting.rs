@@ -1,12 +1,17 @@
 //! Why something waits, as a person reads it: the gate, whom it protects, and until when.
 
-use jiff::Timestamp;
+use std::time::Duration;
 
+use jiff::{Timestamp, Unit as TimeUnit};
+
+use super::text::about;
 use crate::queue::{Gate, Unit, Waiting};
 
-/// "waits 3 s: budget default for https://…: ApiCalls used up".
+/// Up to this long people wait before the screen; beyond it they want to know when to come back.
+const SHORT_WAIT: Duration = Duration::from_mins(1);
+
+/// "waits 3.0 s: the API calls of budget … are used up".
 pub(super) fn why_it_waits(waiting: &Waiting, now: Timestamp) -> String {
-    let seconds = waiting.until.duration_since(now).as_secs_f64().max(0.0);
     let why = match &waiting.gate {
         Gate::OriginBackOff { origin } => format!("{origin} asked to slow down"),
         Gate::OriginConcurrency { origin } => format!("{origin} has as many requests under way as it may have"),
@@ -26,5 +31,45 @@ pub(super) fn why_it_waits(waiting: &Waiting, now: Timestamp) -> String {
         Gate::CrashSuspect { .. } => "its next task was in a crash and is tried alone".to_owned(),
         Gate::Delay => "a failed task waits for its next try".to_owned(),
     };
-    format!("waits {seconds:.1} s: {why}")
+    format!("waits{}: {why}", how_long(waiting, now))
+}
+
+/// Nothing where it is a call that opens the gate, not time.
+fn how_long(waiting: &Waiting, now: Timestamp) -> String {
+    let left = Duration::try_from(waiting.until.duration_since(now)).unwrap_or_default();
+    match waiting.gate {
+        Gate::OriginConcurrency { .. }
+        | Gate::BudgetConcurrency { .. }
+        | Gate::NodeSuspended { .. }
+        | Gate::CrashSuspect { .. } => String::new(),
+        _ if left < SHORT_WAIT => format!(" {:.1} s", left.as_secs_f64()),
+        _ => {
+            let until = waiting.until.round(TimeUnit::Second).unwrap_or(waiting.until);
+            format!(" {} (until {until})", about(left))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::BudgetId;
+
+    #[test]
+    fn it_says_how_long_and_for_long_waits_until_when() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let budget = BudgetId("gentle".into());
+        let says =
+            |gate: Gate, seconds: u64| why_it_waits(&Waiting { gate, until: now + Duration::from_secs(seconds) }, now);
+        let calls = Gate::Budget { budget: budget.clone(), unit: Unit::ApiCalls };
+        assert_eq!(says(calls, 3), "waits 3.0 s: the API calls of budget \"gentle\" are used up");
+        assert_eq!(
+            says(Gate::Hours { budget: budget.clone() }, 7_800),
+            "waits 2 h 10 min (until 2027-01-15T10:10:00Z): budget \"gentle\" is outside of its allowed hours"
+        );
+        assert_eq!(
+            says(Gate::BudgetConcurrency { budget }, 60),
+            "waits: budget \"gentle\" has as many requests under way as it may have"
+        );
+    }
 }
