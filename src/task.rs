@@ -165,6 +165,9 @@ pub struct Task {
     pub depth: u32,
     /// The way from the node's endpoint to this section: endpoints, outermost first.
     pub provenance: Arc<[String]>,
+    /// Part of a second look at a list that was read to its end in this run already ([`Task::again`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_again: bool,
 }
 
 /// The longest cursor that is accepted; a server's continuation token can make it grow.
@@ -191,7 +194,17 @@ impl Task {
             page: 0,
             depth: 0,
             provenance: Arc::from([]),
+            is_again: false,
         }
+    }
+
+    /// The same, to be done a second time in the run: a task of its own.
+    #[must_use]
+    pub fn again(self) -> Self {
+        let mut id = [0; 16];
+        let hash = blake3::Hasher::new().update(&self.id.0).update(b"again").finalize();
+        id.copy_from_slice(&hash.as_bytes()[..16]);
+        Self { id: TaskId(id), is_again: true, ..self }
     }
 }
 

@@ -33,6 +33,12 @@ pub(super) fn page_effects(
     let bytes = response.body.len() as u64;
     let mut limited = page.limited;
     let mut feedback = page.feedback;
+    // What a second look brings was counted by the first one, but for the few records that had been missed.
+    let so_far = if task.is_again { SoFar::default() } else { so_far };
+    if task.is_again {
+        feedback =
+            feedback.into_iter().map(|next| if next.section == task.section { next.again() } else { next }).collect();
+    }
     let records = so_far.records + page.records.len() as u64;
     let is_own = |next: &Task| next.section == task.section;
     if let Some(limit) = limit_reached(limits, records, so_far.bytes + bytes) {

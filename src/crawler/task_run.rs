@@ -206,8 +206,10 @@ impl TaskRun<'_> {
         let decoding = Stopwatch::start();
         let page = self.decode(node, reader_context, &response, requests).await?;
         self.context.progress.add_time(Stage::Decode, decoding.elapsed());
-        self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
-        let reads_again = page.reads_again;
+        if !self.task.is_again {
+            self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
+        }
+        let reads_again = page.reads_again || self.task.is_again;
         let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
@@ -247,7 +249,13 @@ impl TaskRun<'_> {
         if let Ok(mut so_far) = open.so_far.lock() {
             *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
         }
-        if documents > 0 && committed.repeated == documents && self.task.page > 0 && !reads_again {
+        // The queue may have been made anew since they were settled, and not know them.
+        feedback.retain(|next| !committed.settled_feedback.contains(&next.id));
+        if let Some(task) = committed.look_again {
+            debug!(node = %task.section.node, section = %task.section.section,
+                "records are missing from a list that may have moved while it was read: it is read a second time");
+            feedback.push(task);
+        } else if documents > 0 && committed.repeated == documents && self.task.page > 0 && !reads_again {
             // Another address, the same page: an endless chain. What it leads to is dropped, here and in the store.
             for task in feedback.extract_if(.., |next| next.section == self.task.section && next.kind == TaskKind::Page)
             {

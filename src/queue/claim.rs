@@ -60,9 +60,9 @@ pub enum Claim {
     Tasks(Vec<Leased>),
     /// Nothing is eligible now.
     Wait {
-        /// Come back then, or when [`Queue::wait`] returns.
+        /// Come back then, or when [`Queue::wait`](super::Queue::wait) returns.
         until: Timestamp,
-        /// To be given to [`Queue::wait`].
+        /// To be given to [`Queue::wait`](super::Queue::wait).
         sequence: u64,
     },
     /// Nothing is left: no task queued, delayed or leased.

@@ -65,6 +65,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// page link that leads back: the traversal gets [`Limited::RepeatedPage`], which is excused at the close if the
     /// server gave a total and no fewer records were seen. [`Committed::pending`] is 0 when the section has no task left:
     /// the traversal is then closed, in the same step if [`TaskEffects::close_when_drained`] says how.
+    ///
+    /// Before records of a paged list without a total are swept, it is looked at a second time, once per traversal: what
+    /// moved to a page that had been read already was missed, and nothing tells. [`Committed::look_again`] begins that.
     async fn commit(&self, traversal: &Traversal, effects: TaskEffects) -> Result<Committed, StoreError>;
 
     /// Ends a traversal: judges completeness, sweeps under the guard, counts. Closing a closed one returns its report.
@@ -317,7 +320,7 @@ pub struct RecordWrite {
 }
 
 /// What a commit did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
     /// Records not known before.
     pub added: u64,
@@ -337,6 +340,10 @@ pub struct Committed {
     pub already_settled: bool,
     /// The traversal is closed.
     pub closed: bool,
+    /// Of the feedback, the tasks that the run has settled: nobody need do them again.
+    pub settled_feedback: Vec<TaskId>,
+    /// It was not closed: this task, which is pending now, begins a second look at the section.
+    pub look_again: Option<Task>,
 }
 
 /// How a traversal is to be closed.

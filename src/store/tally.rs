@@ -63,6 +63,13 @@ impl Tally {
         }
     }
 
+    /// Whether a list of several pages was read whole, and nothing says how long it is: what moved to a page that had been
+    /// read already was missed.
+    pub(super) fn may_have_moved(&self) -> bool {
+        let is_whole = self.failed == 0 && self.dropped == 0 && self.limited.is_none() && !self.repeated_page;
+        self.listing > 1 && self.total.is_none() && self.unreadable == 0 && is_whole
+    }
+
     /// Takes over what a task found, except its records. `is_listing`: it did not only lead on to other tasks.
     pub(super) fn absorb(&mut self, effects: &mut TaskEffects, is_listing: bool) {
         self.listing += u64::from(is_listing);

@@ -10,6 +10,8 @@
 //!   nothing unread that could be one of the records it did not see. Where a total
 //!   shrank while the list was read, some may have slipped by, unless the reader looked for it, as it does
 //!   for CKAN if no more than a page is gone.
+//! - **Second look.** Where several pages without a total lack what is known, and not only what waits for a person already,
+//!   the list is read once more from its beginning: it may have moved. Both readings count together.
 //! - **Changes.** In an incremental run a list of what changed, or nothing at all, deletes nothing, and need not be as long as a total says. What it leaves out is known
 //!   as it is: the question was put right.
 //! - **Sweep.** A complete traversal deletes what it did not see, unless that is more than the guard lets pass, or all
@@ -125,12 +127,14 @@ impl Known {
         let mut known = Self { number, ..self.clone() };
         let mut outcome = Outcome::default();
         let mut changes = Changes::new();
-        let mut cut = gave_up;
+        let mut cut = false;
         let mut given = 0;
         let mut total = None;
         let mut nameless = 0;
         let mut slipped = false;
         let mut listed = BTreeSet::new();
+        // Where the second look begins.
+        let mut second: Option<usize> = None;
         for (at, answer) in answers.iter().enumerate() {
             if answer.not_modified {
                 known.must_be(answer)?;
@@ -147,17 +151,26 @@ impl Known {
             listed.extend(answer.listed.iter().copied());
             let goes_on = at + 1 < answers.len() || gave_up;
             // A kill can come between the page and the decision to follow it no further: then it is followed.
-            let is_repeat = given == before && !(goes_on && terms.was_killed);
-            let must_stop = terms.must_stop(answers, at, before, is_repeat);
+            let is_repeat = given == before && !(goes_on && terms.was_killed) && second.is_none();
+            let look = second.unwrap_or(0);
+            let given_before = if second.is_some() { 0 } else { before };
+            let must_stop = terms.must_stop(&answers[look..], at - look, given_before, is_repeat);
+            let looks_again = second.is_none() && !cut && known.lacks(&answers[..=at], given, terms);
             match (terms.has_more(answer, shrank), must_stop) {
                 (true, true) => cut = true,
                 (true, false) if !goes_on && end == End::Own => {
                     return Err(format!("it stopped although more followed {answer:?}"));
                 }
+                (false, _) if looks_again => {
+                    if !goes_on && end == End::Own {
+                        return Err(format!("it did not look a second time after {answer:?}"));
+                    }
+                    second = Some(at + 1);
+                }
                 (false, _) if goes_on && answer.offset.is_some() => return Err(format!("it went on after {answer:?}")),
                 _ => {}
             }
-            if must_stop && goes_on {
+            if must_stop && goes_on && second != Some(at + 1) {
                 return Err(format!("it went on beyond its limits after {answer:?}"));
             }
             cut |= terms.speaks == Speaks::Ckan && shrank > terms.page_size as u64;
@@ -174,7 +187,7 @@ impl Known {
         let is_short = total.is_some_and(|total| given + nameless < total);
         let may_be_there = slipped || (nameless > 0 && fresh > 0);
         let is_of_changes = terms.incremental && !answers.iter().any(|answer| answer.is_of_all());
-        outcome.partial = cut || end == End::CutShort || (!is_of_changes && (is_short || may_be_there));
+        outcome.partial = cut || gave_up || end == End::CutShort || (!is_of_changes && (is_short || may_be_there));
         if !outcome.partial {
             known.last_complete = number;
         }
@@ -264,6 +277,16 @@ impl Known {
 }
 
 impl Known {
+    /// Whether a list that these answers show whole lacks so much that it must be looked at a second time.
+    fn lacks(&self, answers: &[&Answer], given: u64, terms: &Terms) -> bool {
+        let pages = answers.iter().filter(|answer| answer.offset.is_some()).count();
+        let is_plain =
+            answers.iter().all(|answer| answer.total.is_none() && answer.nameless == 0 && !answer.not_modified);
+        let is_of_all = !terms.incremental || answers.iter().any(|answer| answer.is_of_all());
+        let missing = (self.records.len() as u64).saturating_sub(given);
+        pages > 1 && is_plain && is_of_all && missing > self.held.map_or(0, |held| held.records)
+    }
+
     /// What a question for changes leaves out must be known as it is.
     fn must_have(&self, left_out: &[Item]) -> Result<(), String> {
         let is_known = |item: &Item| self.records.get(&item.id).is_some_and(|kept| kept.version == item.version);

@@ -3,16 +3,17 @@
 use super::close::close_row;
 use super::feed::Feed;
 use super::rows::{Entry, Place, RunRow, SectionRow, TraversalRow, load, save};
-use super::runs::{add_tasks, under_way};
+use super::runs::{add_tasks, is_settled, under_way};
 use super::spending::spend;
 use super::{Read, Table, Write, keys, sections};
 use crate::finding::Rejected;
 use crate::record::ContentHash;
 use crate::store::judge::{Marks, Sighting, weigh};
 use crate::store::{
-    ChangeKind, Committed, Mode, Opened, RecordWrite, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal,
+    ChangeKind, CloseTraversal, Committed, Mode, Opened, RecordWrite, SoFar, Spending, StoreError, TaskEffects,
+    TaskResult, Traversal,
 };
-use crate::task::{RunId, SectionKey, TaskKind};
+use crate::task::{RunId, SectionKey, Task, TaskKind};
 
 pub(in crate::store) fn open_traversal(
     tables: &mut impl Write,
@@ -63,7 +64,13 @@ pub(in crate::store) fn commit(
     let task_key = keys::task(run.key, effects.task);
     let close_when_drained = effects.close_when_drained.take();
     if row.report.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {
-        return Ok(row.committed(Committed { already_settled: true, ..Committed::default() }));
+        let mut settled_feedback = Vec::new();
+        for task in &effects.feedback {
+            if is_settled(tables, &run, task)? {
+                settled_feedback.push(task.id);
+            }
+        }
+        return Ok(row.committed(Committed { already_settled: true, settled_feedback, ..Committed::default() }));
     }
 
     let mut page = Page { run: &run, number: row.number, section, feed: Feed::default(), row };
@@ -78,15 +85,20 @@ pub(in crate::store) fn commit(
     feed.write(tables, &run)?;
     sections::list(tables, &traversal.section, section.key, row.number, &effects.listed_sections)?;
     row.tally.absorb(&mut effects, is_listing);
+    // The root is kept with what it was: a second look begins with it.
+    let is_root = row.root == Some(effects.task);
+    let kept = if is_root { tables.get(Table::Pending, &task_key, <[u8]>::to_vec)? } else { None };
     if tables.remove(Table::Pending, &task_key)? {
         row.pending -= 1;
     }
-    tables.put(Table::Settled, &task_key, &[])?;
+    tables.put(Table::Settled, &task_key, &kept.unwrap_or_default())?;
     save(tables, Table::Sections, &section_key, &section)?;
     save(tables, Table::Traversals, &key, &row)?;
+    let mut settled_feedback = Vec::new();
     if !effects.feedback.is_empty() {
         let mut leads_back = false;
-        add_tasks(tables, &run, &effects.feedback, &mut |task| {
+        add_tasks(tables, &run, &effects.feedback, &mut |task, is_settled| {
+            settled_feedback.extend(is_settled.then_some(task.id));
             leads_back |= task.kind == TaskKind::Page && task.section == traversal.section;
         })?;
         row = load(tables, Table::Traversals, &key)?.unwrap_or(row);
@@ -95,12 +107,42 @@ pub(in crate::store) fn commit(
             save(tables, Table::Traversals, &key, &row)?;
         }
     }
-    let mut committed = row.committed(counts);
+    let mut committed = row.committed(Committed { settled_feedback, ..counts });
     if let Some(close) = close_when_drained.filter(|_| committed.pending == 0) {
-        close_row(tables, &run, &section_key, section, &close)?;
-        committed.closed = true;
+        committed.look_again = look_again(tables, &run, &section, row, &close)?;
+        if committed.look_again.is_some() {
+            committed.pending = 1;
+        } else {
+            close_row(tables, &run, &section_key, section, &close)?;
+            committed.closed = true;
+        }
     }
     Ok(committed)
+}
+
+/// Begins a second look at a section, if its list may have moved while it was read and records would go for that.
+fn look_again(
+    tables: &mut impl Write,
+    run: &RunRow,
+    section: &SectionRow,
+    mut row: TraversalRow,
+    close: &CloseTraversal,
+) -> Result<Option<Task>, StoreError> {
+    let missing = section.records.saturating_sub(row.tally.seen);
+    // What waits for a person already was looked for before.
+    let waiting = section.held.map_or(0, |(_, records)| records);
+    let would_go = row.tally.mode(run.state.mode) == Mode::Full && close.cut_short.is_none() && missing > waiting;
+    if row.looks_again || !would_go || !row.tally.may_have_moved() {
+        return Ok(None);
+    }
+    let Some(root) = row.root else { return Ok(None) };
+    let task = tables.get(Table::Settled, &keys::task(run.key, root), |bytes| serde_json::from_slice::<Task>(bytes))?;
+    let Some(Ok(task)) = task else { return Ok(None) };
+    let task = task.again();
+    row.looks_again = true;
+    save(tables, Table::Traversals, &keys::traversal(run.key, section.key), &row)?;
+    add_tasks(tables, run, std::slice::from_ref(&task), &mut |_, _| {})?;
+    Ok(Some(task))
 }
 
 /// What a task has cost its node, whatever becomes of its effects.

@@ -9,6 +9,7 @@ use super::super::{NodeState, RunState, SectionReport, StoreError};
 use super::{Read, Table, Write};
 use crate::finding::{Checkpoint, Validators};
 use crate::record::ContentHash;
+use crate::task::TaskId;
 
 /// Where a payload lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,6 +120,12 @@ pub(super) struct TraversalRow {
     /// Tasks not settled.
     pub(super) pending: u64,
     pub(super) tally: Tally,
+    /// Its first task: where a second look begins.
+    #[serde(default)]
+    pub(super) root: Option<TaskId>,
+    /// It is being looked at a second time.
+    #[serde(default)]
+    pub(super) looks_again: bool,
     /// Set when it is closed.
     pub(super) report: Option<SectionReport>,
 }

@@ -7,7 +7,7 @@ use super::rows::{CatalogRow, RunRow, TraversalRow, load, save};
 use super::sections;
 use super::{Read, Table, Write, keys, remove_all};
 use crate::store::{CloseTraversal, DeletionGuard, RunStart, RunState, StoreError};
-use crate::task::{CatalogName, RunId, Task, TaskId};
+use crate::task::{CatalogName, RunId, Task, TaskId, TaskKind};
 
 pub(in crate::store) fn unfinished_run(
     tables: &impl Read,
@@ -40,22 +40,23 @@ pub(in crate::store) fn begin_run(tables: &mut impl Write, start: RunStart) -> R
 
 pub(in crate::store) fn seed(tables: &mut impl Write, run: &RunId, tasks: &[Task]) -> Result<(), StoreError> {
     let run = under_way(tables, run)?;
-    add_tasks(tables, &run, tasks, &mut |_| {})
+    add_tasks(tables, &run, tasks, &mut |_, _| {})
 }
 
 /// Records tasks as pending, except those that the run knows and those of sections that it has closed.
 ///
-/// `on_known` is told of each task that the run knows.
+/// `on_known` is told of each task that the run knows, and whether it is settled.
 pub(super) fn add_tasks(
     tables: &mut impl Write,
     run: &RunRow,
     tasks: &[Task],
-    on_known: &mut dyn FnMut(&Task),
+    on_known: &mut dyn FnMut(&Task, bool),
 ) -> Result<(), StoreError> {
     for task in tasks {
         let key = keys::task(run.key, task.id);
-        if tables.get(Table::Settled, &key, |_| ())?.is_some() || tables.get(Table::Pending, &key, |_| ())?.is_some() {
-            on_known(task);
+        let is_settled = is_settled(tables, run, task)?;
+        if is_settled || tables.get(Table::Pending, &key, |_| ())?.is_some() {
+            on_known(task, is_settled);
             continue;
         }
         let (_, section) = sections::section_or_new(tables, &run.state.catalog, &task.section)?;
@@ -65,10 +66,17 @@ pub(super) fn add_tasks(
             continue;
         }
         traversal.pending += 1;
+        if task.kind == TaskKind::Root {
+            traversal.root.get_or_insert(task.id);
+        }
         save(tables, Table::Pending, &key, task)?;
         save(tables, Table::Traversals, &traversal_key, &traversal)?;
     }
     Ok(())
+}
+
+pub(super) fn is_settled(tables: &impl Read, run: &RunRow, task: &Task) -> Result<bool, StoreError> {
+    Ok(tables.get(Table::Settled, &keys::task(run.key, task.id), |_| ())?.is_some())
 }
 
 pub(in crate::store) fn pending_tasks(

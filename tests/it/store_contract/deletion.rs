@@ -1,7 +1,8 @@
 //! What deletes records, and above all what doesn't.
 
-use trawler::finding::{Limited, Rejected};
+use trawler::finding::{Limited, Reading, Rejected};
 use trawler::store::*;
+use trawler::task::{OriginKey, RunId, Task, TaskKind};
 
 use super::contract;
 use super::harness::*;
@@ -14,6 +15,9 @@ contract!(
     a_traversal_that_was_cut_short_sweeps_nothing,
     a_traversal_with_dropped_or_pending_tasks_sweeps_nothing,
     twenty_failures_are_named_with_what_went_before_and_all_are_counted,
+    pages_without_a_total_are_looked_at_again_before_anything_is_deleted,
+    a_second_look_is_gone_on_with_by_the_next_process_and_is_not_made_twice,
+    a_list_that_says_how_long_it_is_or_lacks_nothing_new_is_looked_at_once,
     a_sweep_over_the_guard_is_held_and_deletes_nothing,
     a_sweep_at_the_guards_limit_is_made,
     a_section_below_the_guards_minimum_is_swept,
@@ -141,6 +145,75 @@ async fn twenty_failures_are_named_with_what_went_before_and_all_are_counted(sub
     let expected: Vec<FailedTask> = (1..=20).map(|number| failed_task(&format!("reason {number}"))).collect();
     assert_eq!((&report.failures, report.failed_tasks), (&expected, 25));
     assert_eq!(report.partial.as_deref(), Some("25 requests failed, the first because: reason 1"));
+}
+
+/// Listed as one page of several; the last one closes the traversal.
+fn listed(task: &Task, records: &[&str]) -> TaskEffects {
+    TaskEffects { task: task.id, reading: Some(Reading::Full), close_when_drained: Some(closing()), ..page(1, records) }
+}
+
+/// A list of two pages, its first one the root: read once, up to what comes of it.
+async fn read_two_pages(subject: &Subject, run: &RunId, first: TaskEffects, second: &[&str]) -> Committed {
+    let acme = root("acme");
+    let [entry, next] = two_pages();
+    subject.store().seed(run, std::slice::from_ref(&entry)).await.unwrap();
+    let traversal = subject.open(run, &acme).await;
+    subject.commit(&traversal, TaskEffects { feedback: vec![next.clone()], ..first }).await;
+    subject.commit(&traversal, listed(&next, second)).await
+}
+
+fn two_pages() -> [Task; 2] {
+    let acme = root("acme");
+    let origin = OriginKey::from("https://acme.example:443");
+    [Task::new(acme.clone(), TaskKind::Root, origin, "root"), task(&acme, "p2")]
+}
+
+async fn pages_without_a_total_are_looked_at_again_before_anything_is_deleted(subject: Subject) {
+    let acme = root("acme");
+    let [entry, next] = two_pages();
+    subject.crawl(&acme, page(1, &["a", "b", "c", "d"])).await;
+    let run = subject.begin().await;
+    let committed = read_two_pages(&subject, &run, listed(&entry, &["a"]), &["c"]).await;
+    let again = entry.again();
+    assert_eq!((committed.pending, committed.closed, committed.look_again), (1, false, Some(again.clone())));
+    assert_eq!(subject.list().await.len(), 4);
+    let traversal = subject.open(&run, &acme).await;
+    let feedback = vec![next.clone().again()];
+    subject.commit(&traversal, TaskEffects { feedback, ..listed(&again, &["a", "b"]) }).await;
+    let committed = subject.commit(&traversal, listed(&next.again(), &["c"])).await;
+    assert!(committed.closed && committed.look_again.is_none(), "{committed:?}");
+    let read_as = ReadAs { read: Some(ReadMode::Full), ..ReadAs::default() };
+    let expected = SectionReport { unchanged: 3, deleted: 1, read_as, ..report(&acme, 2) };
+    assert_eq!(subject.close(&traversal).await, expected);
+    assert_eq!(subject.list().await, ["acme/a=a@1", "acme/b=b@1", "acme/c=c@1"]);
+}
+
+async fn a_second_look_is_gone_on_with_by_the_next_process_and_is_not_made_twice(mut subject: Subject) {
+    let acme = root("acme");
+    let [entry, _] = two_pages();
+    subject.crawl(&acme, page(1, &["a", "b", "c", "d"])).await;
+    let run = subject.begin().await;
+    read_two_pages(&subject, &run, listed(&entry, &["a"]), &["c"]).await;
+    subject.next_process();
+    let again = entry.again();
+    assert_eq!(subject.store().pending_tasks(&run, None, 9).await.unwrap(), std::slice::from_ref(&again));
+    let traversal = subject.open(&run, &acme).await;
+    let committed = subject.commit(&traversal, listed(&again, &["a", "c"])).await;
+    assert!(committed.closed && committed.look_again.is_none(), "{committed:?}");
+    assert_eq!(subject.list().await, ["acme/a=a@1", "acme/c=c@1"]);
+}
+
+async fn a_list_that_says_how_long_it_is_or_lacks_nothing_new_is_looked_at_once(subject: Subject) {
+    let [entry, _] = two_pages();
+    subject.crawl(&root("acme"), page(1, &["a", "b", "c"])).await;
+    let cases: [(Option<u64>, &[&str]); 3] = [(None, &["b", "c"]), (Some(2), &["b"]), (Some(9), &["b"])];
+    for (total, second) in cases {
+        let run = subject.begin().await;
+        let first = TaskEffects { total, ..listed(&entry, &["a"]) };
+        let committed = read_two_pages(&subject, &run, first, second).await;
+        assert!(committed.closed && committed.look_again.is_none(), "{total:?}: {committed:?}");
+        subject.finish(&run).await;
+    }
 }
 
 async fn a_sweep_over_the_guard_is_held_and_deletes_nothing(subject: Subject) {
