@@ -153,11 +153,15 @@ impl TaskRun<'_> {
             return Ok(Done::without_effect(SettleResult::Dropped));
         }
         let mut reader_context = Cow::Borrowed(&node.context);
-        if self.context.incremental && open.checkpoint.is_some() {
+        // A second look is at everything.
+        if self.context.incremental && !self.task.is_again && open.checkpoint.is_some() {
             reader_context.to_mut().checkpoint.clone_from(&open.checkpoint);
         }
         let request = node.reader.request(&reader_context, self.task).map_err(|error| TaskError::Read(error, 0))?;
-        let validators = open.validators.as_ref().filter(|_| request.conditional && self.task.kind == TaskKind::Root);
+        let validators = open
+            .validators
+            .as_ref()
+            .filter(|_| request.conditional && self.task.kind == TaskKind::Root && !self.task.is_again);
         let gate = TaskGate { run: self };
         let fetching = Stopwatch::start();
         let fetched = self.context.http.send(&request, &node.access, &gate, validators).await;

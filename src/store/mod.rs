@@ -66,8 +66,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// server gave a total and no fewer records were seen. [`Committed::pending`] is 0 when the section has no task left:
     /// the traversal is then closed, in the same step if [`TaskEffects::close_when_drained`] says how.
     ///
-    /// Before records of a paged list without a total are swept, it is looked at a second time, once per traversal: what
-    /// moved to a page that had been read already was missed, and nothing tells. [`Committed::look_again`] begins that.
+    /// Before records of a list of several pages are swept, it is looked at a second time, once per traversal: what moved to
+    /// a page that had been read already was missed, and nothing tells. [`Committed::look_again`] begins that.
     async fn commit(&self, traversal: &Traversal, effects: TaskEffects) -> Result<Committed, StoreError>;
 
     /// Ends a traversal: judges completeness, sweeps under the guard, counts. Closing a closed one returns its report.

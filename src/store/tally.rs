@@ -63,11 +63,12 @@ impl Tally {
         }
     }
 
-    /// Whether a list of several pages was read whole, and nothing says how long it is: what moved to a page that had been
-    /// read already was missed.
+    /// Whether a list of several pages was read whole: what moved to a page that had been read already was missed. A total
+    /// does not tell, if as many came as went.
     pub(super) fn may_have_moved(&self) -> bool {
         let is_whole = self.failed == 0 && self.dropped == 0 && self.limited.is_none() && !self.repeated_page;
-        self.listing > 1 && self.total.is_none() && self.unreadable == 0 && is_whole
+        let is_short = self.total.is_some_and(|total| self.seen < total) || self.shrank.is_some();
+        self.listing > 1 && self.unreadable == 0 && is_whole && !is_short
     }
 
     /// Takes over what a task found, except its records. `is_listing`: it did not only lead on to other tasks.

@@ -149,7 +149,9 @@ impl Play<'_> {
                 None => self.prepare(plan, store.as_ref()).await,
             };
             let kill = kills.next();
-            let report = self.attempt(doing.input.clone(), store.clone(), kill, restart).await?;
+            let report = self.attempt(doing.input.clone(), store, kill, restart).await?;
+            // Only now is all there that the killed process had handed to its store.
+            let store = self.open();
             let unfinished = self.unfinished(&store).await;
             let report = match (report, &unfinished) {
                 // A run that is killed after its report was written may be finished all the same.

@@ -10,7 +10,7 @@
 //!   nothing unread that could be one of the records it did not see. Where a total
 //!   shrank while the list was read, some may have slipped by, unless the reader looked for it, as it does
 //!   for CKAN if no more than a page is gone.
-//! - **Second look.** Where several pages without a total lack what is known, and not only what waits for a person already,
+//! - **Second look.** Where several pages, read whole, lack what is known, and not only what waits for a person already,
 //!   the list is read once more from its beginning: it may have moved. Both readings count together.
 //! - **Changes.** In an incremental run a list of what changed, or nothing at all, deletes nothing, and need not be as long as a total says. What it leaves out is known
 //!   as it is: the question was put right.
@@ -146,6 +146,7 @@ impl Known {
             }
             let shrank = shrinkage(total, answer);
             slipped |= shrank > 0 && terms.speaks != Speaks::Ckan;
+            cut |= terms.speaks == Speaks::Ckan && shrank > terms.page_size as u64;
             total = answer.total.or(total);
             nameless += if answer.not_modified { 0 } else { answer.nameless };
             listed.extend(answer.listed.iter().copied());
@@ -155,7 +156,7 @@ impl Known {
             let look = second.unwrap_or(0);
             let given_before = if second.is_some() { 0 } else { before };
             let must_stop = terms.must_stop(&answers[look..], at - look, given_before, is_repeat);
-            let looks_again = second.is_none() && !cut && known.lacks(&answers[..=at], given, terms);
+            let looks_again = second.is_none() && !cut && !slipped && known.lacks(&answers[..=at], given, total, terms);
             match (terms.has_more(answer, shrank), must_stop) {
                 (true, true) => cut = true,
                 (true, false) if !goes_on && end == End::Own => {
@@ -173,7 +174,6 @@ impl Known {
             if must_stop && goes_on && second != Some(at + 1) {
                 return Err(format!("it went on beyond its limits after {answer:?}"));
             }
-            cut |= terms.speaks == Speaks::Ckan && shrank > terms.page_size as u64;
         }
         let is_empty = given == 0 && listed.is_empty() && answers.iter().all(|answer| !answer.not_modified);
         let held_by = self.held.map_or(0, |held| held.number);
@@ -278,13 +278,13 @@ impl Known {
 
 impl Known {
     /// Whether a list that these answers show whole lacks so much that it must be looked at a second time.
-    fn lacks(&self, answers: &[&Answer], given: u64, terms: &Terms) -> bool {
+    fn lacks(&self, answers: &[&Answer], given: u64, total: Option<u64>, terms: &Terms) -> bool {
         let pages = answers.iter().filter(|answer| answer.offset.is_some()).count();
-        let is_plain =
-            answers.iter().all(|answer| answer.total.is_none() && answer.nameless == 0 && !answer.not_modified);
+        let is_plain = answers.iter().all(|answer| answer.nameless == 0 && !answer.not_modified);
+        let is_short = total.is_some_and(|total| given < total);
         let is_of_all = !terms.incremental || answers.iter().any(|answer| answer.is_of_all());
         let missing = (self.records.len() as u64).saturating_sub(given);
-        pages > 1 && is_plain && is_of_all && missing > self.held.map_or(0, |held| held.records)
+        pages > 1 && is_plain && !is_short && is_of_all && missing > self.held.map_or(0, |held| held.records)
     }
 
     /// What a question for changes leaves out must be known as it is.

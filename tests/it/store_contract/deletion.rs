@@ -15,9 +15,9 @@ contract!(
     a_traversal_that_was_cut_short_sweeps_nothing,
     a_traversal_with_dropped_or_pending_tasks_sweeps_nothing,
     twenty_failures_are_named_with_what_went_before_and_all_are_counted,
-    pages_without_a_total_are_looked_at_again_before_anything_is_deleted,
+    a_list_of_several_pages_is_looked_at_again_before_anything_is_deleted,
     a_second_look_is_gone_on_with_by_the_next_process_and_is_not_made_twice,
-    a_list_that_says_how_long_it_is_or_lacks_nothing_new_is_looked_at_once,
+    a_list_that_is_shorter_than_its_total_or_lacks_nothing_new_is_looked_at_once,
     a_sweep_over_the_guard_is_held_and_deletes_nothing,
     a_sweep_at_the_guards_limit_is_made,
     a_section_below_the_guards_minimum_is_swept,
@@ -168,7 +168,7 @@ fn two_pages() -> [Task; 2] {
     [Task::new(acme.clone(), TaskKind::Root, origin, "root"), task(&acme, "p2")]
 }
 
-async fn pages_without_a_total_are_looked_at_again_before_anything_is_deleted(subject: Subject) {
+async fn a_list_of_several_pages_is_looked_at_again_before_anything_is_deleted(subject: Subject) {
     let acme = root("acme");
     let [entry, next] = two_pages();
     subject.crawl(&acme, page(1, &["a", "b", "c", "d"])).await;
@@ -203,10 +203,10 @@ async fn a_second_look_is_gone_on_with_by_the_next_process_and_is_not_made_twice
     assert_eq!(subject.list().await, ["acme/a=a@1", "acme/c=c@1"]);
 }
 
-async fn a_list_that_says_how_long_it_is_or_lacks_nothing_new_is_looked_at_once(subject: Subject) {
+async fn a_list_that_is_shorter_than_its_total_or_lacks_nothing_new_is_looked_at_once(subject: Subject) {
     let [entry, _] = two_pages();
     subject.crawl(&root("acme"), page(1, &["a", "b", "c"])).await;
-    let cases: [(Option<u64>, &[&str]); 3] = [(None, &["b", "c"]), (Some(2), &["b"]), (Some(9), &["b"])];
+    let cases: [(Option<u64>, &[&str]); 3] = [(None, &["b", "c"]), (Some(3), &["b", "c"]), (Some(9), &["b"])];
     for (total, second) in cases {
         let run = subject.begin().await;
         let first = TaskEffects { total, ..listed(&entry, &["a"]) };
