@@ -353,7 +353,8 @@ fn held_sentence(sections: &[SectionReport]) -> Option<String> {
     Some(format!(
         "{held} records of {} are no longer listed; deleting them is held. If they are really gone, annotate the Catalog \
          with {APPROVED_DELETIONS_ANNOTATION}: \"{name}#{}\" and run again",
-        section.section, section.number
+        section.section,
+        section.held_as.unwrap_or(section.number)
     ))
 }
 
