@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::common::{DisplayOptions, HttpOptions, SecretOptions, block_on, complain, fail, print, start_logging};
 use super::{LogOptions, exit, summary};
+use crate::api::RunMode;
 use crate::clock::SystemClock;
 use crate::config;
 use crate::local::export::Format;
@@ -32,6 +33,9 @@ pub(super) struct RunArgs {
     /// How records are written
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
+    /// Look at everything, or only at what changed where a node can tell; without it, as the manifests say
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<ModeArg>,
     /// Say what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -53,6 +57,7 @@ const RUN_HELP: &str = "\
 Examples:
   trawler run -f my.yaml -d out                 crawl; again: what changed since
   trawler run -f manifests/ -d out --dry-run    say what would change
+  trawler run -f my.yaml --mode incremental     ask only for what changed, where a node can tell
   trawler run -f my.yaml --format turtle        records.ttl instead of records.jsonl
   trawler run -f my.yaml -o json | jq .totals   the report for a program
 
@@ -77,6 +82,15 @@ pub(super) struct ManifestOptions {
     pub(super) run: Option<String>,
 }
 
+/// What a run goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    /// Everything.
+    Full,
+    /// What changed since the last run, where a node can tell.
+    Incremental,
+}
+
 /// A format for people or for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
@@ -95,7 +109,14 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
         Err(code) => return code,
     };
     let input = match choose_run(&accepted.set, args.manifests.catalog.as_deref(), args.manifests.run.as_deref()) {
-        Ok(input) => input,
+        Ok(mut input) => {
+            input.spec.settings.mode = match args.mode {
+                Some(ModeArg::Full) => RunMode::Full,
+                Some(ModeArg::Incremental) => RunMode::Incremental,
+                None => input.spec.settings.mode,
+            };
+            input
+        }
         Err(why) => return fail(why, exit::USAGE),
     };
     let options = RunOptions {

@@ -119,6 +119,14 @@ impl Display {
         }
     }
 
+    /// Tells something that a person should know, whatever else is shown.
+    pub(super) fn note(&self, sentence: &str) {
+        match self.mode {
+            DisplayMode::Bars => self.screen.println(sentence).unwrap_or_default(),
+            DisplayMode::Quiet | DisplayMode::Plain => say(sentence),
+        }
+    }
+
     pub(super) fn update(&self, progress: &Progress, ledger: &Ledger, lanes: &[LaneStatus], now: Timestamp) {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = drawn.started.map_or(Duration::ZERO, |started| started.elapsed());

@@ -194,6 +194,12 @@ async fn begin(
             let frozen: RunInput = serde_json::from_str(&state.spec)
                 .map_err(|error| LocalError::UnreadableInput { run: state.run.clone(), why: error.to_string() })?;
             info!(run = %state.run, "resuming the unfinished run");
+            if asks_otherwise(&frozen, &input) {
+                options.display.note(
+                    "The run goes on with what it was begun with: the manifests ask for something else now. Finish it, \
+                     or abandon it with --restart, and they hold.",
+                );
+            }
             return Ok((frozen, state, true));
         }
         store.finish_run(&state.run, "").await?;
@@ -208,6 +214,11 @@ async fn begin(
     let state = store.begin_run(start).await?;
     // The store keeps it; here it would only take memory.
     Ok((input, RunState { spec: String::new(), ..state }, false))
+}
+
+/// Whether manifests ask for something else than when the run was begun.
+fn asks_otherwise(frozen: &RunInput, now: &RunInput) -> bool {
+    RunInput { remembered: Arc::default(), ..frozen.clone() } != RunInput { remembered: Arc::default(), ..now.clone() }
 }
 
 /// Which budget each node counts against.

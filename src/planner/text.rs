@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::execution_plan::{ExecutionPlan, Step, Verdict};
 use crate::api::{ByteSize, KubeDuration};
-use crate::flow::{BudgetConfig, RunConfig, Unit};
+use crate::flow::{BudgetConfig, OpenInterval, RunConfig, Unit};
 
 impl Display for ExecutionPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -69,13 +69,24 @@ fn describe(budget: &BudgetConfig) -> String {
                 Unit::Bytes => ByteSize::from_bytes(limit.amount).to_string(),
             };
             let period = KubeDuration::from_secs(limit.period.as_secs());
-            format!("{amount} in {period}{}", if limit.even { ", spread evenly" } else { "" })
+            format!(
+                "{amount} in {period}{}",
+                if limit.even && limit.unit == Unit::ApiCalls { ", spread evenly" } else { "" }
+            )
         })
         .collect();
     if let Some(max) = budget.max_concurrent {
         parts.push(format!("{max} at a time"));
     }
+    parts.extend(budget.open_hours.as_deref().map(describe_hours));
     if parts.is_empty() { "no limit".to_owned() } else { parts.join("; ") }
+}
+
+fn describe_hours(hours: &[OpenInterval]) -> String {
+    match hours.first() {
+        Some(OpenInterval { from, until }) => format!("only in its allowed hours, the first from {from} to {until}"),
+        None => "never: no allowed hours lie within the run's time".to_owned(),
+    }
 }
 
 fn plural(count: usize) -> &'static str {

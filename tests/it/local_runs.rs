@@ -372,6 +372,41 @@ async fn requests_of_failed_tries_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_over_some_of_the_nodes_counts_the_records_of_all() {
+    let server = portal(20, 10).await;
+    let place = Arc::new(Workplace::new());
+    let url = server.url("/");
+    let node = |name| (name, url.as_str(), "  protocol: CKAN\n");
+    let run = "---\napiVersion: trawler.dev/v1alpha1\nkind: CrawlRun\nmetadata: {name: some}\nspec: {catalogRef: {name: \
+               test}, catalogNodeNames: [one]}\n";
+    let both = manifests(&[node("one"), node("two")]);
+    place.write("in.yaml", &both);
+    trawler(&place, RUN).await;
+    place.write("in.yaml", &format!("{}\n{run}", both.trim_end()));
+    let ended = trawler(&place, RUN).await;
+    assert_eq!(totals(&ended), [0, 0, 20, 0], "{}", ended.stderr);
+    assert_eq!(place.report("out")["totals"]["records"], 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resumed_run_says_that_the_manifests_ask_for_something_else_now() {
+    let server = portal(100, 10).await;
+    let place = place_for(&server, "");
+    slowed(&place);
+    let mut child = start(&place);
+    seen_at_least(&server, 2).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed =
+        trawler(&place, "run -q -f in.yaml -d out --allow-private 127.0.0.0/8 -o json --mode incremental").await;
+    assert!(resumed.stderr.contains("the manifests ask for something else now"), "{}", resumed.stderr);
+    assert_eq!(place.report("out")["mode"], "Full");
+    let next = trawler(&place, "run -q -f in.yaml -d out --allow-private 127.0.0.0/8 -o json --mode incremental").await;
+    assert!(!next.stderr.contains("ask for something else"), "{}", next.stderr);
+    assert_eq!(place.report("out")["mode"], "Incremental");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_was_given_up_is_reported_with_what_it_went_through() {
     let server = HttpServer::start(|seen| {
         if seen.target.contains("start=10") { Reply::status(500) } else { Reply::ok(page(0..10, 30)) }
