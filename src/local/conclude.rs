@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tracing::warn;
+
 use super::LocalError;
 use super::apply::{Books, Crew};
+use super::approvals::{observe_approved, unused};
 use super::export;
 use super::health::observation_of;
 use super::observe::RunInput;
@@ -63,6 +66,10 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
         default_budget: describe_default_budget(),
         stage_seconds: context.progress.stage_seconds(),
     });
+    let approvals = &context.approved_deletions;
+    for sentence in unused(approvals, &observe_approved(store.as_ref(), &catalog, approvals).await?) {
+        warn!("{sentence}");
+    }
     let records = if options.dry_run { None } else { Some(publish_result(&report, &context, &options).await?) };
     Ok(RunEnd::Finished { report: Box::new(report), records })
 }

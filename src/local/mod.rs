@@ -2,6 +2,7 @@
 //! crawlers as tasks of this process.
 
 mod apply;
+mod approvals;
 mod choose;
 mod conclude;
 pub mod discover;

@@ -6,11 +6,12 @@ use std::fmt;
 use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
 
+use super::approvals::word_for;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::crawler::StageSeconds;
 use crate::planner::{Health, Outage, SkippedNode, Verdict};
 use crate::store::{Mode, NodeState, ReadAs, SectionReport};
-use crate::task::{CatalogName, NodeName, RunId, SectionKey};
+use crate::task::{CatalogName, NodeName, RunId};
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -348,14 +349,12 @@ fn gone_sentence(sections: &[SectionReport]) -> Option<String> {
 
 /// What is held, and how a person lets it go.
 fn held_sentence(sections: &[SectionReport]) -> Option<String> {
-    let section = sections.iter().find(|section| section.held.is_some())?;
-    let held = section.held.unwrap_or_default();
-    let SectionKey { node, section: path } = &section.section;
-    let name = if path.is_root() { node.to_string() } else { format!("{node}/{path}") };
+    let (section, held, number) =
+        sections.iter().find_map(|report| Some((&report.section, report.held?, report.held_as?)))?;
     Some(format!(
-        "{held} records of {} are no longer listed; deleting them is held. If they are really gone, annotate the Catalog \
-         with {APPROVED_DELETIONS_ANNOTATION}: \"{name}#{}\" and run again",
-        section.section, section.number
+        "{held} records of {section} are no longer listed; deleting them is held. If they are really gone, annotate the Catalog \
+         with {APPROVED_DELETIONS_ANNOTATION}: \"{}\" and run again",
+        word_for(section, number)
     ))
 }
 

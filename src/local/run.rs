@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::LocalError;
 use super::apply::Crew;
+use super::approvals;
 use super::conclude::{Conclusion, conclude};
 use super::display::Display;
 use super::export::Format;
@@ -19,7 +20,6 @@ use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_reme
 use super::report::Report;
 use super::result_files::ResultFiles;
 use super::secrets::SecretSources;
-use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::{CatalogNode, RunMode};
 use crate::clock::{SharedClock, Stopwatch};
 use crate::crawler::http::{HttpClient, HttpConfig};
@@ -30,7 +30,7 @@ use crate::queue::memory::MemoryQueue;
 use crate::queue::{BudgetId, SharedQueue};
 use crate::store::files::FileStore;
 use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
-use crate::task::{NodeName, SectionKey, SectionPath};
+use crate::task::NodeName;
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
 const TICK: Duration = Duration::from_millis(200);
@@ -266,7 +266,7 @@ fn build_context(
             max_delay: settings.retries.max_delay.get(),
         },
         guard: DeletionGuard { max_percent: deletion.max_percent, min_records: deletion.min_records },
-        approved_deletions: approved_deletions(input),
+        approved_deletions: approvals::of_catalog(&input.catalog),
         incremental: state.mode == Mode::Incremental,
         concurrency: settings.crawler.concurrency as usize,
         clock: options.clock.clone(),
@@ -302,30 +302,6 @@ fn build_nodes(
 
 pub(super) fn find_node<'a>(input: &'a RunInput, name: &NodeName) -> Option<&'a CatalogNode> {
     input.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name.as_str()))
-}
-
-/// The held sweeps that a person approved with an annotation on the Catalog. One that can't be read is named.
-fn approved_deletions(input: &RunInput) -> Vec<(SectionKey, u64)> {
-    let annotations = input.catalog.metadata.annotations.as_ref();
-    let text = annotations.and_then(|annotations| annotations.get(APPROVED_DELETIONS_ANNOTATION));
-    let words = text.map(String::as_str).unwrap_or_default().split_whitespace();
-    words
-        .filter_map(|word| {
-            let approval = parse_approval(word);
-            if approval.is_none() {
-                warn!("{word:?} in {APPROVED_DELETIONS_ANNOTATION} is no approval; write NODE#TRAVERSAL");
-            }
-            approval
-        })
-        .collect()
-}
-
-/// `acme#7` or `acme/https://plant.example/dsp#7`.
-fn parse_approval(word: &str) -> Option<(SectionKey, u64)> {
-    let (section, number) = word.rsplit_once('#')?;
-    let (node, path) = section.split_once('/').unwrap_or((section, ""));
-    let key = SectionKey { node: NodeName::from(node), section: SectionPath::from(path) };
-    Some((key, number.parse().ok()?))
 }
 
 fn is_stopping(plan: &ExecutionPlan) -> bool {

@@ -115,8 +115,8 @@ pub(super) struct Verdict {
     pub(super) sweep_below: u64,
     /// So many go.
     pub(super) swept: u64,
-    /// So many would go, and wait for a person.
-    pub(super) held: Option<u64>,
+    /// What would go and waits for a person: the number to approve, and so many records.
+    pub(super) held: Option<(u64, u64)>,
     /// So many were not seen and stay.
     pub(super) kept_unseen: u64,
 }
@@ -154,7 +154,7 @@ pub(super) fn judge_gone(
     if approved || !trips(close.guard, records, records) {
         return Verdict { sweep_below: u64::MAX, swept: records, ..Verdict::default() };
     }
-    Verdict { held: Some(records), kept_unseen: records, ..Verdict::default() }
+    Verdict { held: Some((number, records)), kept_unseen: records, ..Verdict::default() }
 }
 
 struct Guarded {
@@ -166,7 +166,8 @@ struct Guarded {
 
 impl Guarded {
     /// An approval names the traversal whose sweep was held, so it covers what that one did not see, and not what was
-    /// lost since.
+    /// lost since. While nothing more is missing, the number stays: whoever approves what an earlier run has told must
+    /// not come too late because another run went by.
     fn decide(&self, section: &SectionKey, number: u64, held_by: Option<u64>, close: &CloseTraversal) -> Verdict {
         let &Self { records, unseen, held, is_empty_answer } = self;
         match held_by.filter(|&held_by| is_approved(section, held_by, close)) {
@@ -178,12 +179,13 @@ impl Guarded {
             Some(held_by) => Verdict {
                 sweep_below: held_by,
                 swept: held,
-                held: Some(unseen),
+                held: Some((number, unseen)),
                 kept_unseen: unseen,
                 ..Verdict::default()
             },
             None if is_empty_answer || trips(close.guard, unseen + held, records) => {
-                Verdict { held: Some(unseen + held), kept_unseen: unseen + held, ..Verdict::default() }
+                let number = held_by.filter(|_| unseen == 0).unwrap_or(number);
+                Verdict { held: Some((number, unseen + held)), kept_unseen: unseen + held, ..Verdict::default() }
             }
             None => Verdict { sweep_below: number, swept: unseen + held, ..Verdict::default() },
         }
@@ -301,7 +303,8 @@ pub(super) fn report(
         deleted: census.deleted + verdict.swept,
         kept_unseen: verdict.kept_unseen,
         partial: verdict.partial,
-        held: verdict.held,
+        held: verdict.held.map(|(_, records)| records),
+        held_as: verdict.held.map(|(number, _)| number),
         failures: tally.failures,
         failed_tasks: tally.failed,
         requests: tally.requests,

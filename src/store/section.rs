@@ -33,6 +33,9 @@ pub struct SectionReport {
     /// Set if the sweep waits for a person: so many records would go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
+    /// The number by which a person approves that: of the first traversal that missed all of these records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_as: Option<u64>,
     /// Tasks that were given up: the first twenty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedTask>,
@@ -114,6 +117,7 @@ pub struct SectionState {
     pub last_complete: u64,
     /// Live records.
     pub records: u64,
-    /// A sweep that waits for a person: traversal number and records that would go.
+    /// A sweep that waits for a person: the number to approve, of the first traversal that missed all of these records,
+    /// and how many would go.
     pub held: Option<(u64, u64)>,
 }

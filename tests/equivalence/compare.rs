@@ -6,7 +6,7 @@ use trawler::local::{NodeResult, Report, RunOutcome, Totals};
 use trawler::store::SectionReport;
 
 use crate::model::{Facts, Found, Key};
-use crate::traversal::Outcome;
+use crate::traversal::{Held, Outcome};
 
 /// Compares a report with what the model says of each section, and with what was found in the store.
 pub(crate) fn compare(
@@ -50,7 +50,7 @@ fn outcome_of(section: &SectionReport) -> Outcome {
         deleted: section.deleted,
         kept_unseen: section.kept_unseen,
         partial: section.partial.is_some(),
-        held: section.held,
+        held: section.held_as.zip(section.held).map(|(number, records)| Held { number, records }),
     }
 }
 

@@ -16,7 +16,7 @@
 //!   as it is: the question was put right.
 //! - **Sweep.** A complete traversal deletes what it did not see, unless that is more than the guard lets pass, or all
 //!   there is: then all stays, and waits for a person. An approval covers what was not seen by the traversal that it names
-//!   and has not been seen since.
+//!   and has not been seen since. That traversal stays the one to name while nothing more is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ pub(crate) struct Kept {
 /// A sweep that waits for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The traversal that would not make it.
+    /// The traversal that would not make it: the first one that missed all of these.
     pub(crate) number: u64,
     /// Records that would go.
     pub(crate) records: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Outcome {
     pub(crate) deleted: u64,
     pub(crate) kept_unseen: u64,
     pub(crate) partial: bool,
-    pub(crate) held: Option<u64>,
+    pub(crate) held: Option<Held>,
 }
 
 /// What the change feed must say about a section.
@@ -211,7 +211,6 @@ impl Known {
         let mut outcome = Outcome::default();
         let mut changes = Changes::new();
         if trips(guard, records, records) && !is_approved {
-            outcome.held = Some(records);
             outcome.kept_unseen = records;
             known.held = Some(match self.held {
                 Some(held) if held.records == records => held,
@@ -222,6 +221,7 @@ impl Known {
                 }
                 _ => Held { number: self.number, records },
             });
+            outcome.held = known.held;
         } else {
             outcome.deleted = records;
             changes.extend(known.records.keys().map(|id| (ChangeKind::Deleted, id.clone())));
@@ -348,8 +348,10 @@ impl Ending {
             self.changes.insert((ChangeKind::Deleted, id.clone()));
         }
         let is_held = stays > 0 || (all == 0 && misses_all && !terms.approved);
-        self.known.held = is_held.then_some(Held { number: self.known.number, records: stays });
-        self.outcome.held = is_held.then_some(stays);
+        let waits = self.known.held.filter(|_| !terms.approved && all == held);
+        let number = waits.map_or(self.known.number, |waits| waits.number);
+        self.known.held = is_held.then_some(Held { number, records: stays });
+        self.outcome.held = self.known.held;
     }
 }
 

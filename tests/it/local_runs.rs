@@ -157,12 +157,31 @@ async fn a_held_deletion_says_how_to_approve_it_and_the_approval_lets_it_go() {
     let approval = "trawler.dev/approved-deletions: \"portal#2\"";
     assert!(held.stderr.contains(approval), "{}", held.stderr);
     assert_eq!(place.read("out/records.jsonl").lines().count(), 60);
+    let held_again = trawler(&place, RUN).await;
+    assert!(held_again.stderr.contains(approval), "the number stays: {}", held_again.stderr);
+
+    let wrong = "trawler.dev/approved-deletions: \"portal#3 prtal#2 portal=2\"";
+    let text = place.read("in.yaml");
+    place.write("in.yaml", &text.replace("{name: test}", &format!("{{name: test, annotations: {{{wrong}}}}}")));
+    let not_approved = trawler(&place, RUN).await;
+    assert_eq!(totals(&not_approved), [0, 0, 10, 0]);
+    for sentence in [
+        "\"portal#3\" in trawler.dev/approved-deletions does not cover the 50 records of portal whose deletion is held \
+         now; if they are really gone, write \"portal#2\" and run again",
+        "\"prtal#2\" in trawler.dev/approved-deletions approves nothing: nothing is known of \"prtal\"",
+        "warning: Catalog/test metadata.annotations.trawler.dev/approved-deletions: \"portal=2\" is no approval",
+    ] {
+        assert_eq!(not_approved.stderr.matches(sentence).count(), 1, "{sentence}\n{}", not_approved.stderr);
+    }
+    place.write("in.yaml", &text);
 
     let text = place.read("in.yaml").replace("{name: test}", &format!("{{name: test, annotations: {{{approval}}}}}"));
     place.write("in.yaml", &text);
     let approved = trawler(&place, RUN).await;
     assert_eq!((approved.code, totals(&approved)), (0, [0, 0, 10, 50]), "{}", approved.stderr);
     assert_eq!(place.read("out/records.jsonl").lines().count(), 10);
+    let after = trawler(&place, RUN).await;
+    assert!(!after.stderr.contains("approved-deletions"), "it may stay in the annotation: {}", after.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -273,6 +273,18 @@ fn a_throttle_assigned_twice_at_one_level_is_a_warning() {
 }
 
 #[test]
+fn a_word_that_approves_no_deletion_is_a_warning_with_its_line() {
+    let annotated = "metadata:\n  name: mobility\n  annotations:\n    trawler.dev/approved-deletions: acme#7 acme=7";
+    let text = GOOD.replace("metadata: {name: mobility}", annotated);
+    assert_eq!(
+        sentences(&text),
+        [
+            "my.yaml:7: warning: Catalog/mobility metadata.annotations.trawler.dev/approved-deletions: \"acme=7\" is no approval; write NODE#TRAVERSAL or NODE/SECTION#TRAVERSAL, as the report does, with blanks between them"
+        ]
+    );
+}
+
+#[test]
 fn a_list_as_kubectl_prints_it_is_read_item_by_item() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: trawler.dev/v1alpha1\n  kind: CatalogNode\n  metadata: {name: a, uid: x, resourceVersion: '1', labels: null}\n  spec: {endpoint: 'https://a.example', dsp: null}\n  status: {records: 3, unknown: 1}\n";
     let accepted = accept(&load(&[input(text)]), &SecretSources::default()).unwrap();

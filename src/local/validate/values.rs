@@ -3,7 +3,9 @@
 use url::Url;
 
 use super::schema::join;
+use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::schedules::{parse_cron, parse_time_zone};
+use crate::local::approvals;
 use crate::local::finding::{Finding, Severity};
 use crate::local::manifests::{Kind, Node, Object};
 
@@ -11,7 +13,25 @@ use crate::local::manifests::{Kind, Node, Object};
 const NOT_READ_YET: [&str; 3] = ["OAIPMH", "STAC", "CSW"];
 
 pub(super) fn check(object: &Object) -> Vec<Finding> {
-    let Some(spec) = object.root.get("spec") else { return Vec::new() };
+    let mut findings = approved_deletions(object);
+    if let Some(spec) = object.root.get("spec") {
+        findings.extend(check_spec(object, spec));
+    }
+    findings
+}
+
+/// Words that approve nothing. The run goes on without them, as on a cluster.
+fn approved_deletions(object: &Object) -> Vec<Finding> {
+    let annotations = object.root.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let text = annotations.and_then(|annotations| annotations.get(APPROVED_DELETIONS_ANNOTATION)?.as_str());
+    let Some(text) = text.filter(|_| object.kind == Kind::Catalog) else { return Vec::new() };
+    let field = join("metadata.annotations", APPROVED_DELETIONS_ANNOTATION);
+    let fix = "write NODE#TRAVERSAL or NODE/SECTION#TRAVERSAL, as the report does, with blanks between them";
+    let warning = |fault| Finding { severity: Severity::Warning, ..object.finding(&field, fault, fix) };
+    approvals::faults(text).into_iter().map(warning).collect()
+}
+
+fn check_spec(object: &Object, spec: &Node) -> Vec<Finding> {
     match object.kind {
         Kind::CatalogNode => node(object, spec),
         Kind::Catalog => spec

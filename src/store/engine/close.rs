@@ -90,7 +90,7 @@ impl SectionRow {
         self.last_complete = number;
         self.checkpoint = tally.checkpoint.clone().or_else(|| self.checkpoint.take().filter(|_| tally.not_modified));
         if mode == Mode::Full {
-            self.held = verdict.held.map(|records| (number, records));
+            self.held = verdict.held;
         }
         // "Not modified" would count what is held as seen: the next traversal must look at the document itself.
         if tally.listing == 1 && self.held.is_none() {
@@ -220,7 +220,7 @@ pub(super) fn sweep_gone(
         let verdict = judge_gone(&name, number, row.records, row.held, close);
         sweep(tables, run, &row, row.number, &verdict)?;
         row.records -= verdict.swept;
-        row.held = verdict.held.map(|records| (number, records));
+        row.held = verdict.held;
         if row.held.is_none() {
             // Should it come back, it must be read anew.
             row.validators = None;
@@ -245,10 +245,10 @@ fn report_gone(
     let traversal: Option<TraversalRow> = load(tables, Table::Traversals, &key)?;
     let report = match traversal.and_then(|traversal| traversal.report) {
         Some(before) => SectionReport {
-            number: if verdict.held.is_some() { number } else { before.number },
             deleted: before.deleted + verdict.swept,
             kept_unseen: verdict.kept_unseen,
-            held: verdict.held,
+            held: verdict.held.map(|(_, records)| records),
+            held_as: verdict.held.map(|(number, _)| number),
             ..before
         },
         None => report(name, number, run.state.mode, &Tally::default(), &Census::default(), verdict),

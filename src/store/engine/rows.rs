@@ -141,6 +141,7 @@ pub(super) struct SectionRow {
     pub(super) records: u64,
     /// Live records and tombstones are somewhere in the records table.
     pub(super) has_entries: bool,
+    /// The sweep that waits for a person: the number to approve, and records that would go.
     pub(super) held: Option<(u64, u64)>,
     /// The last traversal that was told "not modified": it saw every record there was.
     pub(super) all_seen_in: u64,

@@ -24,6 +24,10 @@ contract!(
     an_empty_answer_over_a_section_with_records_is_held_however_small_it_is,
     an_approved_sweep_is_made_by_the_next_complete_traversal,
     an_approval_of_another_traversal_changes_nothing,
+    a_held_sweep_keeps_its_number_while_nothing_more_is_missing,
+    a_held_sweep_gets_a_new_number_when_something_more_is_missing,
+    an_empty_answer_that_is_held_without_records_keeps_its_number,
+    a_held_sweep_that_becomes_a_removal_gets_a_new_number,
     an_approval_does_not_cover_what_was_lost_since,
     an_approval_waits_while_traversals_are_partial,
     a_held_sweep_is_forgotten_when_the_records_come_back,
@@ -219,7 +223,7 @@ async fn a_list_that_is_shorter_than_its_total_or_lacks_nothing_new_is_looked_at
 async fn a_sweep_over_the_guard_is_held_and_deletes_nothing(subject: Subject) {
     let acme = root("acme");
     subject.crawl(&acme, page_of(0..10)).await;
-    let expected = SectionReport { unchanged: 6, kept_unseen: 4, held: Some(4), ..report(&acme, 2) };
+    let expected = SectionReport { unchanged: 6, kept_unseen: 4, held: Some(4), held_as: Some(2), ..report(&acme, 2) };
     assert_eq!(subject.crawl(&acme, page_of(0..6)).await, expected);
     let state = SectionState { section: acme.clone(), number: 2, last_complete: 2, records: 10, held: Some((2, 4)) };
     assert_eq!(subject.section(&acme).await, state);
@@ -243,7 +247,7 @@ async fn a_section_below_the_guards_minimum_is_swept(subject: Subject) {
 async fn an_empty_answer_over_a_section_with_records_is_held_however_small_it_is(subject: Subject) {
     let acme = root("acme");
     subject.crawl(&acme, page(1, &["a"])).await;
-    let expected = SectionReport { kept_unseen: 1, held: Some(1), ..report(&acme, 2) };
+    let expected = SectionReport { kept_unseen: 1, held: Some(1), held_as: Some(2), ..report(&acme, 2) };
     assert_eq!(subject.crawl(&acme, page(1, &[])).await, expected);
     let approved = SectionReport { deleted: 1, ..report(&acme, 3) };
     assert_eq!(subject.crawl_closing(&acme, page(1, &[]), approving(&acme, 2)).await, approved);
@@ -266,9 +270,62 @@ async fn an_approval_of_another_traversal_changes_nothing(subject: Subject) {
     subject.crawl(&acme, page_of(0..5)).await;
     for (number, approved) in [(3, (acme.clone(), 1)), (4, (acme.clone(), 4)), (5, (root("beta"), 4))] {
         let close = CloseTraversal { approved: vec![approved], ..closing() };
-        let expected = SectionReport { unchanged: 5, kept_unseen: 5, held: Some(5), ..report(&acme, number) };
+        let expected =
+            SectionReport { unchanged: 5, kept_unseen: 5, held: Some(5), held_as: Some(2), ..report(&acme, number) };
         assert_eq!(subject.crawl_closing(&acme, page_of(0..5), close).await, expected);
     }
+}
+
+async fn a_held_sweep_keeps_its_number_while_nothing_more_is_missing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..20)).await;
+    // Ten are missing, then the same ten, then, because two came back, eight of them.
+    for (number, seen) in [(2, 10), (3, 10), (4, 12)] {
+        let missing = 20 - seen as u64;
+        let held = SectionReport { held: Some(missing), held_as: Some(2), ..report(&acme, number) };
+        let expected = SectionReport { unchanged: seen as u64, kept_unseen: missing, ..held };
+        assert_eq!(subject.crawl(&acme, page_of(0..seen)).await, expected);
+        assert_eq!(subject.section(&acme).await.held, Some((2, missing)));
+    }
+    let expected = SectionReport { unchanged: 12, deleted: 8, ..report(&acme, 5) };
+    assert_eq!(subject.crawl_closing(&acme, page_of(0..12), approving(&acme, 2)).await, expected);
+}
+
+async fn a_held_sweep_gets_a_new_number_when_something_more_is_missing(subject: Subject) {
+    let acme = root("acme");
+    subject.crawl(&acme, page_of(0..20)).await;
+    // In the end the two that came back are missing again: that is more than the traversal before missed.
+    for (seen, held) in [(10, (2, 10)), (9, (3, 11)), (11, (3, 9)), (9, (5, 11))] {
+        subject.crawl(&acme, page_of(0..seen)).await;
+        assert_eq!(subject.section(&acme).await.held, Some(held), "{seen}");
+    }
+    let report = subject.crawl_closing(&acme, page_of(0..9), approving(&acme, 3)).await;
+    assert_eq!((report.deleted, report.held, report.held_as), (0, Some(11), Some(5)));
+}
+
+async fn an_empty_answer_that_is_held_without_records_keeps_its_number(subject: Subject) {
+    let (acme, nested) = (root("acme"), nested("acme", "x"));
+    let run = subject.begin().await;
+    let listing = TaskEffects { listed_sections: vec![nested.clone()], ..page(1, &[]) };
+    subject.traverse(&run, &acme, listing).await;
+    subject.traverse(&run, &nested, page(2, &["a"])).await;
+    subject.finish(&run).await;
+    for number in [2, 3] {
+        let expected = SectionReport { held: Some(0), held_as: Some(2), ..report(&acme, number) };
+        assert_eq!(subject.crawl(&acme, page(1, &[])).await, expected);
+    }
+}
+
+async fn a_held_sweep_that_becomes_a_removal_gets_a_new_number(subject: Subject) {
+    let acme = root("acme");
+    for count in [20, 10, 10] {
+        subject.crawl(&acme, page_of(0..count)).await;
+    }
+    assert_eq!(subject.section(&acme).await.held, Some((2, 10)));
+    let run = subject.begin().await;
+    let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
+    let held = |report: &SectionReport| (report.deleted, report.held, report.held_as);
+    assert_eq!(reports.iter().map(held).collect::<Vec<_>>(), [(0, Some(20), Some(3))]);
 }
 
 async fn an_approval_does_not_cover_what_was_lost_since(subject: Subject) {
@@ -276,7 +333,14 @@ async fn an_approval_does_not_cover_what_was_lost_since(subject: Subject) {
     subject.crawl(&acme, page_of(0..20)).await;
     subject.crawl(&acme, page_of(0..10)).await;
     // Ten were approved to go; now nine of the other ten are missing too.
-    let expected = SectionReport { unchanged: 1, deleted: 10, kept_unseen: 9, held: Some(9), ..report(&acme, 3) };
+    let expected = SectionReport {
+        unchanged: 1,
+        deleted: 10,
+        kept_unseen: 9,
+        held: Some(9),
+        held_as: Some(3),
+        ..report(&acme, 3)
+    };
     assert_eq!(subject.crawl_closing(&acme, page_of(0..1), approving(&acme, 2)).await, expected);
     assert_eq!(subject.section(&acme).await.held, Some((3, 9)));
 }
@@ -405,7 +469,7 @@ async fn an_expired_node_loses_its_records_and_is_remembered(subject: Subject) {
 
 async fn an_expired_node_over_the_guard_waits_under_one_number_until_it_is_approved(subject: Subject) {
     subject.crawl(&root("acme"), page_of(0..10)).await;
-    let held = |failures| SectionReport { held: Some(10), kept_unseen: 10, number: 2, ..failures };
+    let held = |failures| SectionReport { held: Some(10), held_as: Some(2), kept_unseen: 10, ..failures };
     assert_eq!(expire(&subject, closing()).await, [held(unanswered(2))]);
     assert_eq!(expire(&subject, closing()).await, [held(unanswered(3))]);
     assert_eq!(expire(&subject, approving(&root("acme"), 2)).await, [SectionReport { deleted: 10, ..unanswered(4) }]);

@@ -237,6 +237,7 @@ pub(super) fn report(section: &SectionKey, number: u64) -> SectionReport {
         kept_unseen: 0,
         partial: None,
         held: None,
+        held_as: None,
         failures: Vec::new(),
         failed_tasks: 0,
         requests: 0,

@@ -94,7 +94,7 @@ async fn an_unlisted_section_over_the_guard_is_held_until_it_is_approved(subject
     subject.traverse(&run, &acme, listing(0, &["r"], &["x"])).await;
     subject.traverse(&run, &x, page_of(0..10)).await;
     subject.finish(&run).await;
-    let held = SectionReport { held: Some(10), kept_unseen: 10, ..gone(&x, 1) };
+    let held = SectionReport { held: Some(10), held_as: Some(1), kept_unseen: 10, ..gone(&x, 1) };
     assert_eq!(tree(&subject, &[], &[]).await, std::slice::from_ref(&held));
     assert_eq!(subject.section(&x).await.held, Some((1, 10)));
     let run = begin_tree(&subject, &[], &[]).await;
@@ -145,7 +145,7 @@ async fn a_root_that_suddenly_lists_nothing_keeps_its_sections(subject: Subject)
     // A broker has no records of its own; its outage looks like this.
     let run = subject.begin().await;
     let empty = subject.traverse(&run, &acme, page(0, &[])).await;
-    assert_eq!(empty, SectionReport { held: Some(0), ..report(&acme, 2) });
+    assert_eq!(empty, SectionReport { held: Some(0), held_as: Some(2), ..report(&acme, 2) });
     assert_eq!(sweep(&subject, &run).await, []);
     subject.finish(&run).await;
     let run = subject.begin().await;
@@ -223,7 +223,7 @@ async fn a_removed_node_over_the_guard_is_held_until_it_is_approved(subject: Sub
     subject.crawl(&acme, page_of(0..10)).await;
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), closing()).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(10), kept_unseen: 10, ..gone(&acme, 1) }]);
+    assert_eq!(reports, [SectionReport { held: Some(10), held_as: Some(1), kept_unseen: 10, ..gone(&acme, 1) }]);
     subject.finish(&run).await;
     assert_eq!(subject.store().nodes(&subject.catalog).await.unwrap()[&"acme".into()].records, 10);
     let run = subject.begin().await;
@@ -238,12 +238,12 @@ async fn a_partial_sweeps_approval_does_not_cover_a_removal(subject: Subject) {
     assert_eq!(subject.section(&acme).await.held, Some((2, 8)));
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
+    assert_eq!(reports, [SectionReport { held: Some(20), held_as: Some(3), kept_unseen: 20, ..gone(&acme, 3) }]);
     subject.finish(&run).await;
     // Nor in the run after, when as many wait as are there.
     let run = subject.begin().await;
     let reports = subject.store().sweep_removed_node(&run, &"acme".into(), approving(&acme, 2)).await.unwrap();
-    assert_eq!(reports, [SectionReport { held: Some(20), kept_unseen: 20, ..gone(&acme, 3) }]);
+    assert_eq!(reports, [SectionReport { held: Some(20), held_as: Some(3), kept_unseen: 20, ..gone(&acme, 3) }]);
 }
 
 async fn a_node_that_fails_keeps_its_records(subject: Subject) {
