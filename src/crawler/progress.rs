@@ -55,6 +55,8 @@ pub struct NodeProgress {
     total: AtomicU64,
     failed_tasks: AtomicU64,
     open_sections: AtomicU64,
+    earlier_requests: AtomicU64,
+    earlier_records: AtomicU64,
     last_problem: Mutex<Option<String>>,
 }
 
@@ -73,6 +75,10 @@ pub struct NodeCounts {
     pub failed_tasks: u64,
     /// Sections being traversed.
     pub open_sections: u64,
+    /// Requests that were answered before the run was resumed; counted in `requests` too.
+    pub earlier_requests: u64,
+    /// Records that were found before the run was resumed; counted in `records` too.
+    pub earlier_records: u64,
     /// The latest problem, in one sentence.
     pub last_problem: Option<String>,
 }
@@ -81,6 +87,16 @@ impl NodeCounts {
     /// Whether something was asked and nothing is under way any more.
     pub fn is_finished(&self) -> bool {
         self.open_sections == 0 && (self.requests > 0 || self.failed_tasks > 0)
+    }
+
+    /// Requests answered since the run began or was resumed.
+    pub fn new_requests(&self) -> u64 {
+        self.requests.saturating_sub(self.earlier_requests)
+    }
+
+    /// Records found since the run began or was resumed.
+    pub fn new_records(&self) -> u64 {
+        self.records.saturating_sub(self.earlier_records)
     }
 }
 
@@ -152,8 +168,10 @@ impl NodeProgress {
         self.failed_tasks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts what the run had come to before it was resumed.
+    /// Counts what the run had come to before it was resumed: no measure of how fast it is now.
     pub fn add_earlier(&self, so_far: SoFar) {
+        self.earlier_requests.fetch_add(so_far.requests, Ordering::Relaxed);
+        self.earlier_records.fetch_add(so_far.records, Ordering::Relaxed);
         self.add_answer(so_far.requests, so_far.bytes);
         self.add_page(so_far.records, so_far.total);
     }
@@ -173,6 +191,8 @@ impl NodeProgress {
             total: self.total.load(Ordering::Relaxed),
             failed_tasks: self.failed_tasks.load(Ordering::Relaxed),
             open_sections: self.open_sections.load(Ordering::Relaxed),
+            earlier_requests: self.earlier_requests.load(Ordering::Relaxed),
+            earlier_records: self.earlier_records.load(Ordering::Relaxed),
             last_problem: self.last_problem.lock().ok().and_then(|problem| problem.clone()),
         }
     }
@@ -192,8 +212,17 @@ mod tests {
         node.add_page(5, Some(30));
         progress.open_section(&section, SoFar { records: 15, requests: 3, bytes: 150, total: Some(30) });
         progress.close_section(&section);
-        let expected = NodeCounts { requests: 3, records: 15, bytes: 150, total: 30, ..NodeCounts::default() };
+        let expected = NodeCounts {
+            requests: 3,
+            records: 15,
+            bytes: 150,
+            total: 30,
+            earlier_requests: 2,
+            earlier_records: 10,
+            ..NodeCounts::default()
+        };
         assert_eq!(node.counts(), expected);
+        assert_eq!((expected.new_requests(), expected.new_records()), (1, 5));
         assert!(expected.is_finished());
     }
 }

@@ -10,12 +10,13 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
 use super::observe::RunInput;
+use super::summary::{NAME_WIDTH, Summary, counted, plural};
 use super::text::shown;
-use super::time_left::{Estimate, TimeLeft};
-use super::waiting::why_it_waits;
+use super::time_left::TimeLeft;
+use super::waiting::{PROBLEM_WIDTH, why_it_waits};
 use crate::clock::Stopwatch;
 use crate::crawler::{NodeCounts, Progress};
-use crate::queue::{BudgetId, LaneStatus, Ledger};
+use crate::queue::{LaneStatus, Ledger, RunConfig};
 use crate::store::RunState;
 use crate::task::NodeName;
 
@@ -24,9 +25,6 @@ const MAX_BARS: usize = 20;
 
 /// Between two plain lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
-
-/// The widest name of a node that is shown whole.
-const NAME_WIDTH: usize = 24;
 
 /// What is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,19 +81,18 @@ impl Display {
         input: &RunInput,
         state: &RunState,
         progress: &Progress,
-        budgets: BTreeMap<NodeName, BudgetId>,
+        queue: Option<&RunConfig>,
         resumed: bool,
     ) {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        drawn.time_left = TimeLeft::new(budgets);
+        drawn.time_left = queue.map(TimeLeft::new).unwrap_or_default();
         drawn.started = Some(Stopwatch::start());
         let nodes: Vec<NodeName> = progress.iter().map(|(name, _)| name.clone()).collect();
         let verb = if resumed { "Resuming" } else { "Crawling" };
         let headline = format!(
-            "{verb} Catalog {} ({} node{}), run {}",
+            "{verb} Catalog {} ({}), run {}",
             input.catalog_name(),
-            nodes.len(),
-            if nodes.len() == 1 { "" } else { "s" },
+            counted(nodes.len() as u64, "node"),
             state.number
         );
         match self.mode {
@@ -134,24 +131,25 @@ impl Display {
             return;
         }
         let nodes: Vec<(&NodeName, NodeCounts)> = progress.iter().collect();
-        let time_left = drawn.time_left.look(elapsed, nodes.iter().map(|(name, counts)| (*name, counts)), lanes);
-        let line = || summary_line(&nodes, ledger, lanes, time_left, elapsed, now);
+        let time_left = drawn.time_left.look(elapsed, nodes.iter().map(|(name, counts)| (*name, counts)), lanes, now);
+        let tasks_waiting = ledger.queued + ledger.delayed;
+        let summary = Summary { nodes: &nodes, lanes, tasks_waiting, time_left, elapsed, now };
         match self.mode {
             DisplayMode::Quiet => {}
             DisplayMode::Plain => {
                 if drawn.last_line.is_none_or(|last| elapsed >= last + PLAIN_INTERVAL) && elapsed >= PLAIN_INTERVAL {
                     drawn.last_line = Some(elapsed);
-                    say(&line());
+                    say(&summary.line());
                 }
             }
             DisplayMode::Bars => {
                 for (name, counts) in &nodes {
                     if let Some(bar) = drawn.bars.get(*name) {
-                        draw_node(bar, counts, wait_of(name, lanes, now));
+                        draw_node(bar, counts, wait_of(name, counts, lanes, now));
                     }
                 }
-                if let Some(summary) = &drawn.summary {
-                    summary.set_message(line());
+                if let Some(bar) = &drawn.summary {
+                    bar.set_message(summary.line());
                 }
             }
         }
@@ -184,50 +182,18 @@ fn draw_node(bar: &ProgressBar, counts: &NodeCounts, waits: Option<String>) {
     } else if let Some(waits) = waits {
         waits
     } else if let Some(problem) = &counts.last_problem {
-        format!("retrying: {}", shown(problem, 60))
+        format!("retrying: {}", shown(problem, PROBLEM_WIDTH))
     } else {
         String::new()
     };
-    bar.set_message(format!("{:>6} records {:>5} requests  {state}", counts.records, counts.requests));
+    let (records, requests) = (counts.records, counts.requests);
+    let (record, request) = (plural(records, "record"), plural(requests, "request"));
+    bar.set_message(format!("{records:>6} {record:<7} {requests:>5} {request:<8}  {state}"));
 }
 
-fn wait_of(name: &NodeName, lanes: &[LaneStatus], now: Timestamp) -> Option<String> {
+fn wait_of(name: &NodeName, counts: &NodeCounts, lanes: &[LaneStatus], now: Timestamp) -> Option<String> {
     let lane = lanes.iter().find(|lane| lane.leased == 0 && lane.nodes.contains(name))?;
-    Some(why_it_waits(lane.waiting.as_ref()?, now))
-}
-
-/// One line about everything: what was got, how fast, how long it will still take, what waits and why.
-fn summary_line(
-    nodes: &[(&NodeName, NodeCounts)],
-    ledger: &Ledger,
-    lanes: &[LaneStatus],
-    time_left: Option<Estimate>,
-    elapsed: Duration,
-    now: Timestamp,
-) -> String {
-    let (mut records, mut requests, mut finished) = (0, 0, 0);
-    for (_, counts) in nodes {
-        records += counts.records;
-        requests += counts.requests;
-        finished += usize::from(counts.is_finished());
-    }
-    let nodes = nodes.len();
-    let seconds = elapsed.as_secs_f64().max(0.001);
-    let mut line = format!(
-        "{:.0} s: {records} records ({:.0}/s), {requests} requests, {finished} of {nodes} nodes done, {} tasks waiting",
-        seconds,
-        records as f64 / seconds,
-        ledger.queued + ledger.delayed
-    );
-    if let Some(time_left) = time_left {
-        line = format!("{line}, {}", time_left.text());
-    }
-    let waiting = lanes.iter().filter(|lane| lane.leased == 0).find_map(|lane| Some((lane, lane.waiting.as_ref()?)));
-    if let Some((lane, waiting)) = waiting {
-        let who = lane.nodes.first().map(|node| shown(node.as_str(), NAME_WIDTH)).unwrap_or_default();
-        line = format!("{line}; {who} {}", why_it_waits(waiting, now));
-    }
-    line
+    Some(why_it_waits(lane.waiting.as_ref()?, counts.last_problem.as_deref(), now))
 }
 
 fn spinner_style() -> ProgressStyle {

@@ -19,6 +19,7 @@ mod result_files;
 mod run;
 pub mod secrets;
 mod suggest;
+mod summary;
 pub mod text;
 mod time_left;
 pub mod validate;

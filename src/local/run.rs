@@ -27,7 +27,7 @@ use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy, Traversals}
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
 use crate::queue::memory::MemoryQueue;
-use crate::queue::{BudgetId, SharedQueue};
+use crate::queue::{RunConfig, SharedQueue};
 use crate::store::files::FileStore;
 use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
 use crate::task::NodeName;
@@ -123,7 +123,7 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
     if resumed {
         count_closed_sections(&context).await?;
     }
-    options.display.begin(&input, &state, &context.progress, budgets_of(&plan), resumed);
+    options.display.begin(&input, &state, &context.progress, queue_config(&plan), resumed);
     for (node, problem) in &problems {
         info!(node = %node, "node can't be crawled: {problem}");
     }
@@ -221,13 +221,12 @@ fn asks_otherwise(frozen: &RunInput, now: &RunInput) -> bool {
     RunInput { remembered: Arc::default(), ..frozen.clone() } != RunInput { remembered: Arc::default(), ..now.clone() }
 }
 
-/// Which budget each node counts against.
-fn budgets_of(plan: &ExecutionPlan) -> BTreeMap<NodeName, BudgetId> {
-    let configs = plan.steps.iter().filter_map(|step| match step {
-        Step::OpenQueue { config } => Some(config),
+/// What the queue is opened with.
+fn queue_config(plan: &ExecutionPlan) -> Option<&RunConfig> {
+    plan.steps.iter().find_map(|step| match step {
+        Step::OpenQueue { config } => Some(config.as_ref()),
         _ => None,
-    });
-    configs.flat_map(|config| &config.nodes).map(|node| (node.name.clone(), node.budget.clone())).collect()
+    })
 }
 
 /// Progress goes on where it was: sections that the run has closed are not opened again.

@@ -72,7 +72,8 @@ pub struct LaneStatus {
     pub origin: OriginKey,
     /// The budget counted against.
     pub budget: BudgetId,
-    /// Nodes with work in it, at most twenty named.
+    /// Nodes with work in it, at most twenty named: those with tasks that are ready, then the one whose failed task is
+    /// tried again first, then others whose failed tasks are tried again.
     pub nodes: Vec<NodeName>,
     /// Tasks waiting.
     pub queued: u64,

@@ -36,6 +36,7 @@ macro_rules! contract {
             lifecycle::what_was_spent_stays_spent_when_a_budget_is_changed,
             lifecycle::what_a_removed_node_had_left_is_dropped,
             lifecycle::lanes_name_what_they_hold_and_the_gate_they_wait_for,
+            lifecycle::lanes_name_the_nodes_whose_failed_tasks_are_tried_again,
             lifecycle::lanes_say_how_fast_their_budget_is_at_present,
             lifecycle::a_sound_run_has_nothing_to_repair,
             holders::no_more_holders_join_than_the_run_has_tokens,

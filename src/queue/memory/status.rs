@@ -1,6 +1,6 @@
 //! Why does it wait: what each lane holds, and which gate is closed until when.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
@@ -15,7 +15,10 @@ const MAX_NAMED_NODES: usize = 20;
 /// What a lane's delayed tasks are.
 struct Delayed {
     tasks: u64,
-    first: Moment,
+    /// When the first of them is tried again, and its queue.
+    first: (Moment, u32),
+    /// Queues they go back to, as many as are named.
+    queues: BTreeSet<u32>,
 }
 
 impl Call<'_> {
@@ -57,9 +60,13 @@ impl Call<'_> {
         for (_, entry) in &self.run.tasks {
             if let State::Delayed(until) = entry.state {
                 let lane = self.run.lanes.queues[entry.queue as usize].lane;
-                let delayed = lanes.entry(lane).or_insert(Delayed { tasks: 0, first: until });
+                let first = (until, entry.queue);
+                let delayed = lanes.entry(lane).or_insert(Delayed { tasks: 0, first, queues: BTreeSet::new() });
                 delayed.tasks += 1;
-                delayed.first = delayed.first.min(until);
+                delayed.first = delayed.first.min(first);
+                if delayed.queues.len() < MAX_NAMED_NODES {
+                    delayed.queues.insert(entry.queue);
+                }
             }
         }
         lanes
@@ -72,7 +79,7 @@ impl Call<'_> {
         LaneStatus {
             origin: self.gates.origins[known.origin as usize].key.clone(),
             budget: budget.id.clone(),
-            nodes: queues.iter().take(MAX_NAMED_NODES).map(|queue| self.node_name(*queue)).collect(),
+            nodes: named(queues, delayed).into_iter().map(|queue| self.node_name(queue)).collect(),
             queued: known.queued + delayed.map_or(0, |delayed| delayed.tasks),
             leased: known.leased,
             calls_per_s: budget.gate.calls_per_s(),
@@ -89,7 +96,7 @@ impl Call<'_> {
     fn closed_gate(&mut self, lane: u32, queues: &[u32], delayed: Option<&Delayed>) -> Option<Waiting> {
         let at = |gate, until: Moment| Some(Waiting { gate, until: Timestamp::from(until) });
         let Some(&first) = queues.first() else {
-            return delayed.and_then(|delayed| at(Gate::Delay, delayed.first));
+            return delayed.and_then(|delayed| at(Gate::Delay, delayed.first.0));
         };
         let by_call = self.run.leases.next_expiry().unwrap_or(self.now);
         let Some(&next) = queues.iter().find(|queue| self.run.lanes.queues[**queue as usize].place.is_listed()) else {
@@ -126,4 +133,19 @@ impl Call<'_> {
             .unwrap_or_else(|| (Gate::CrashSuspect { node: self.node_name(queue) }, by_call));
         Some(Waiting { gate, until: Timestamp::from(until) })
     }
+}
+
+/// The queues whose nodes are named: those with something ready, then the one that is tried again first, then others.
+fn named(ready: &[u32], delayed: Option<&Delayed>) -> Vec<u32> {
+    let delayed = delayed.into_iter().flat_map(|delayed| std::iter::once(&delayed.first.1).chain(&delayed.queues));
+    let mut named = Vec::new();
+    for &queue in ready.iter().chain(delayed) {
+        if named.len() == MAX_NAMED_NODES {
+            break;
+        }
+        if !named.contains(&queue) {
+            named.push(queue);
+        }
+    }
+    named
 }

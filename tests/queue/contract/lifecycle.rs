@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use trawler::queue::{
-    BudgetId, Claim, Ledger, NodeConfig, OriginProtection, Permit, Pushed, QueueError, RunConfig, Settled,
+    BudgetId, Claim, Gate, Ledger, NodeConfig, OriginProtection, Permit, Pushed, QueueError, RunConfig, Settled,
+    Waiting,
 };
 use trawler::task::{NodeName, RunId};
 
@@ -209,9 +210,30 @@ pub(super) async fn lanes_name_what_they_hold_and_the_gate_they_wait_for(make: M
     let waiting = lane.waiting.clone().unwrap();
     assert_eq!((&lane.origin, &lane.budget), (&shared, &BudgetId("open".into())));
     assert_eq!((lane.queued, lane.leased, &*lane.nodes), (1, 1, &[NodeName::from("b")][..]));
-    let gate = trawler::queue::Gate::Budget { budget: BudgetId("open".into()), unit: Unit::ApiCalls };
+    let gate = Gate::Budget { budget: BudgetId("open".into()), unit: Unit::ApiCalls };
     assert_eq!((waiting.gate, waiting.until), (gate, scene.after_ms(5_000)));
     assert_eq!(scene.queue.lanes(&scene.run, 0).await, Ok(Vec::new()));
+}
+
+pub(super) async fn lanes_name_the_nodes_whose_failed_tasks_are_tried_again(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a", "b"])).await;
+    let holder = scene.join(0).await;
+    let shared = origin_of("shared");
+    let lane = async || scene.queue.lanes(&scene.run, 1).await.unwrap().remove(0);
+    scene.push([page_at(&shared, "a", 0), page_at(&shared, "b", 0)]).await;
+    for leased in scene.claim(&holder, 2).await {
+        let delay_ms = if leased.task.section.node == NodeName::from("a") { 9_000 } else { 4_000 };
+        scene.settle(&holder, &leased, retry_after_ms(delay_ms)).await;
+    }
+    let only_retries = lane().await;
+    assert_eq!((only_retries.queued, only_retries.leased), (2, 0));
+    assert_eq!(only_retries.nodes, ["b", "a"].map(NodeName::from));
+    let waiting = Waiting { gate: Gate::Delay, until: scene.after_ms(4_000) };
+    assert_eq!(only_retries.waiting, Some(waiting));
+    scene.push([page_at(&shared, "a", 1)]).await;
+    let one_is_ready = lane().await;
+    assert_eq!((one_is_ready.queued, one_is_ready.waiting), (3, None));
+    assert_eq!(one_is_ready.nodes, ["a", "b"].map(NodeName::from), "what is ready is named first, and once");
 }
 
 pub(super) async fn lanes_say_how_fast_their_budget_is_at_present(make: MakeQueue) {
