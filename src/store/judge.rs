@@ -277,6 +277,7 @@ fn in_full_because(why: InFull) -> &'static str {
         InFull::OneDocument => "it is one document",
         InFull::Refused => "the server refused to be asked for changes",
         InFull::Ignored => "the server was asked for changes and answered with everything",
+        InFull::Forgotten => "the server was asked for changes and left out even one that it had named before",
         InFull::ClockPutBack => "the server's clock was put back",
     }
 }

@@ -13,7 +13,8 @@
 //! - **Second look.** Where several pages without a total lack what is known, and not only what waits for a person already,
 //!   the list is read once more from its beginning: it may have moved. Both readings count together.
 //! - **Changes.** In an incremental run a list of what changed, or nothing at all, deletes nothing, and need not be as long as a total says. What it leaves out is known
-//!   as it is: the question was put right.
+//!   as it is: the question was put right. A CKAN portal that lists no change at all is read in full: what it was asked from
+//!   had been listed by it.
 //! - **Sweep.** A complete traversal deletes what it did not see, unless that is more than the guard lets pass, or all
 //!   there is: then all stays, and waits for a person. An approval covers what was not seen by the traversal that it names
 //!   and has not been seen since.

@@ -274,16 +274,6 @@ fn a_later_page_does_not_depend_on_the_checkpoint() {
 }
 
 #[test]
-fn changes_that_are_none_move_no_checkpoint() {
-    let node = with_checkpoint("2026-05-03T04:05:06Z", None);
-    let reader = CkanReader::new();
-    let root = reader.root_task(&node).unwrap();
-    let nothing =
-        reader.decode(&node, &root, &at("2026-07-01T00:00:00Z", answer(SEARCH, 200, page_of(0, &[])))).unwrap();
-    assert_eq!(nothing.checkpoint, Some(Checkpoint("2026-05-03T04:05:06Z".to_owned())));
-}
-
-#[test]
 fn a_checkpoint_is_not_moved_backwards_by_what_the_overlap_brings_again() {
     let node = with_checkpoint("2026-05-03T04:05:06Z", None);
     let walk = walk(&CkanReader::new(), &node, dated_portal("2026-05-05T00:00:00Z", &["2026-05-02T05:00:00"]));
@@ -334,6 +324,17 @@ fn a_portal_whose_clock_was_put_back_is_read_in_full() {
     assert_eq!(asks, [true, false, false]);
     assert_eq!(readings[0], Some(Reading::FullBecause(InFull::ClockPutBack)));
     assert_eq!(walk.ids(), ["/p0", "/p1"]);
+}
+
+#[test]
+fn a_portal_that_lists_no_change_not_even_the_one_of_the_checkpoint_is_read_in_full() {
+    for nothing in [page_of(0, &[]), page_of(2, &[]), r#"{"success":true,"result":{"results":[]}}"#.to_owned()] {
+        let (asks, readings, walk) = after(&at("2026-07-01T00:00:00Z", answer(SEARCH, 200, nothing)));
+        assert_eq!(asks, [true, false, false]);
+        assert_eq!(readings, [Some(Reading::FullBecause(InFull::Forgotten)), Some(Reading::Full), Some(Reading::Full)]);
+        assert_eq!(walk.ids(), ["/p0", "/p1"]);
+        assert_eq!(walk.last().checkpoint, Some(Checkpoint("2026-05-04T05:00:00Z".to_owned())));
+    }
 }
 
 #[test]

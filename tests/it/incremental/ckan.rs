@@ -39,6 +39,8 @@ enum Manner {
     Deaf,
     /// Answers 409 to a filter by date.
     Refusing,
+    /// Finds nothing by date.
+    Forgetful,
     /// Answers 500 to every page but the first.
     Breaking,
 }
@@ -85,8 +87,10 @@ impl Portal {
         if self.manner == Manner::Breaking && number("start") > 0 {
             return self.dated(Reply::status(500));
         }
-        let matches = |id: &str, package: &Package| {
-            self.manner == Manner::Deaf || queries.iter().all(|query| matches_query(query, id, package))
+        let matches = |id: &str, package: &Package| match self.manner {
+            Manner::Deaf => true,
+            Manner::Forgetful => queries.is_empty(),
+            _ => queries.iter().all(|query| matches_query(query, id, package)),
         };
         let found: Vec<_> = self.packages.iter().filter(|(id, package)| matches(id, package)).collect();
         let page = found.iter().skip(number("start")).take(number("rows").min(MOST_ROWS));
@@ -225,6 +229,7 @@ async fn a_portal_that_can_not_say_what_changed_is_read_in_full_with_all_that_be
     for (manner, why) in [
         (Manner::Deaf, "the server was asked for changes and answered with everything"),
         (Manner::Refusing, "the server refused to be asked for changes"),
+        (Manner::Forgetful, "the server was asked for changes and left out even one that it had named before"),
     ] {
         let portal = portal(25);
         portal.lock().unwrap().manner = manner;

@@ -264,6 +264,11 @@ async fn a_report_says_how_each_section_was_read(subject: Subject) {
         ),
         (
             Mode::Incremental,
+            Some(Reading::FullBecause(InFull::Forgotten)),
+            full(Some("the server was asked for changes and left out even one that it had named before")),
+        ),
+        (
+            Mode::Incremental,
             Some(Reading::FullBecause(InFull::ClockPutBack)),
             full(Some("the server's clock was put back")),
         ),
