@@ -227,8 +227,8 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
             tally.unreadable, closing.census.unseen
         ));
     }
-    // Nothing was missed that is known; but what slipped by unknown must not be left out by the next question for changes.
-    if let Some(shrank) = tally.shrank.filter(|_| closing.mode == Mode::Full) {
+    // Nothing may be missed that is known; but what slipped by must not be left out by the next question for changes.
+    if let Some(shrank) = tally.shrank {
         return Some(format!(
             "the server's total fell by {shrank} while its pages were read, so that records may have slipped by"
         ));

@@ -338,6 +338,25 @@ fn a_portal_that_lists_no_change_not_even_the_one_of_the_checkpoint_is_read_in_f
 }
 
 #[test]
+fn a_list_of_changes_whose_total_fell_moves_no_checkpoint() {
+    // After the first page p0 and p1 go and another one comes, so that one row more slips by than the total tells.
+    let (before, now) = (["p0", "p1", "p2", "p3", "p4", "p5"].as_slice(), ["p2", "p3", "p4", "p5", "p6"].as_slice());
+    let list = |request: &Request| {
+        let listed = if start(request) == 0 { before } else { now };
+        let packages = listed.iter().skip(start(request)).take(2);
+        let packages: Vec<_> =
+            packages.map(|id| json!({"id": id, "metadata_modified": "2026-05-04T05:00:00"})).collect();
+        let body = json!({"success": true, "result": {"count": listed.len(), "results": packages}});
+        at("2026-05-05T00:00:00Z", answer(request.url.as_str(), 200, body.to_string()))
+    };
+    let checkpoint = Some(Checkpoint("2026-05-03T04:05:06Z".to_owned()));
+    let changes = walk(&CkanReader::new(), &with_checkpoint("2026-05-03T04:05:06Z", None), list);
+    assert!(!changes.ids().contains(&"/p2".to_owned()), "it slipped by: {:?}", changes.ids());
+    assert_eq!(changes.last().checkpoint, checkpoint);
+    assert!(last_is_whole(&changes));
+}
+
+#[test]
 fn rows_that_leave_a_list_of_changes_while_it_is_read_hide_none() {
     // p1 is deleted after the first page; p2 moves up to a place that has been read.
     let node = with_checkpoint("2026-05-03T04:05:06Z", None);
