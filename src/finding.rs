@@ -58,6 +58,8 @@ pub enum InFull {
     Refused,
     /// The server answered as if it had been asked for everything.
     Ignored,
+    /// The server listed nothing, though it had named something as changed within the time asked for.
+    Forgotten,
     /// The server's clock shows an earlier time than when it was last asked.
     ClockPutBack,
 }

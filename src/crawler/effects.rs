@@ -1,13 +1,18 @@
 //! From a decoded page to what is stored: provenance filled in, limits applied. Pure.
 
 use bytes::Bytes;
+use jiff::SignedDuration;
 
 use super::context::NodeLimits;
+use super::http::date_of;
 use crate::finding::{Limited, Reading, Validators};
 use crate::protocol::{Page, Response};
 use crate::record::{Origin, Record};
 use crate::store::{RecordWrite, SoFar, TaskEffects, TaskResult};
 use crate::task::{Task, TaskKind};
+
+/// How long before its answer a document must have been modified last: more than the clocks of a server's machines differ.
+const SETTLED_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// An answer, and what goes with it.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +75,7 @@ pub(super) fn page_effects(
     let validators = Validators {
         question: question.to_owned(),
         etag: response.etag.clone(),
-        last_modified: response.last_modified.clone(),
+        last_modified: response.last_modified.clone().filter(|_| response.etag.is_some() || is_settled(response)),
     };
     Ok(TaskEffects {
         task: task.id,
@@ -92,6 +97,13 @@ pub(super) fn page_effects(
         protocol: origin.protocol,
         ..TaskEffects::default()
     })
+}
+
+/// Whether a document's `Last-Modified` tells its versions apart without an `ETag`. It counts whole seconds: a version
+/// that came in the second in which the document was read has the same one (RFC 9110 §8.8.2.2).
+fn is_settled(response: &Response) -> bool {
+    let modified = response.last_modified.as_deref().and_then(date_of);
+    modified.zip(response.date).is_some_and(|(modified, date)| date.duration_since(modified) >= SETTLED_AFTER)
 }
 
 /// The first limit that is reached with this page.

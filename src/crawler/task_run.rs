@@ -177,13 +177,22 @@ impl TaskRun<'_> {
             Ok(Fetched::Response { response, spent }) => {
                 self.take(node, open, &reader_context, Arc::from(response), u64::from(spent.requests)).await
             }
-            // A question that a server keeps failing to answer is answered with "no": another one may do.
-            Err(FetchError { failure: Failure::Status(status), spent, .. })
-                if request.decodes_client_errors && status.status >= 500 && attempt >= self.context.retries.limit =>
-            {
-                self.take(node, open, &reader_context, Arc::new(status.response), u64::from(spent.requests)).await
+            Err(error) if !request.decodes_client_errors || attempt < self.context.retries.limit => {
+                Err(TaskError::Fetch(error))
             }
-            Err(error) => Err(TaskError::Fetch(error)),
+            Err(error) => {
+                let pushback = pushback_of(&error);
+                match error {
+                    // A question that a server keeps failing to answer is answered with "no": another one may do, but
+                    // not before the server wants to be asked again.
+                    FetchError { failure: Failure::Status(status), spent, origin, .. } if status.status >= 500 => {
+                        self.push_back(&origin, pushback).await.map_err(TaskError::Fatal)?;
+                        let requests = u64::from(spent.requests);
+                        self.take(node, open, &reader_context, Arc::new(status.response), requests).await
+                    }
+                    error => Err(TaskError::Fetch(error)),
+                }
+            }
         }
     }
 
@@ -334,9 +343,7 @@ impl TaskRun<'_> {
             TaskError::Fetch(mut error) => {
                 requests = u64::from(error.spent.requests);
                 self.count(|progress| progress.add_answer(requests, 0));
-                if let Some(pushback) = pushback_of(&error) {
-                    self.context.queue.pushback(self.holder, &error.origin, pushback).await?;
-                }
+                self.push_back(&error.origin, pushback_of(&error)).await?;
                 self.add_the_servers_words(&mut error);
                 (error.to_string(), error.outcome())
             }
@@ -360,6 +367,14 @@ impl TaskRun<'_> {
                 Ok(Done::without_effect(SettleResult::Dead { why: sentence }))
             }
         }
+    }
+
+    /// Tells the origin's gate that the server pushed back, if it did.
+    async fn push_back(&self, origin: &OriginKey, pushback: Option<Pushback>) -> Result<(), CrawlerError> {
+        if let Some(pushback) = pushback {
+            self.context.queue.pushback(self.holder, origin, pushback).await?;
+        }
+        Ok(())
     }
 
     /// Records the failure in the store: the traversal is partial.

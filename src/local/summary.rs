@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_was_got_and_the_time_left_come_first_then_what_waits_and_why() {
-        let left = Some(Estimate::About(Duration::from_secs(180)));
+        let left = Some(Estimate::About(Duration::from_mins(3)));
         assert_eq!(
             line_after_10_s(&[slow()], &[retried_in_6_6_s(&["slow"])], left),
             "10 s: 220 records (22/s), about 3 min left, 22 requests, 0 of 1 node done, 1 task waiting; \

@@ -246,10 +246,12 @@ mod tests {
         BudgetLimit { unit, amount, period: Duration::from_secs(period_s), even: false }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it is compared with what a look says")]
     fn about_s(seconds: u64) -> Option<Estimate> {
         Some(Estimate::About(Duration::from_secs(seconds)))
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it is compared with what a look says")]
     fn at_least_s(seconds: u64) -> Option<Estimate> {
         Some(Estimate::AtLeast(Duration::from_secs(seconds)))
     }

@@ -229,8 +229,8 @@ fn partial_because(closing: &Closing<'_>) -> Option<String> {
             tally.unreadable, closing.census.unseen
         ));
     }
-    // Nothing was missed that is known; but what slipped by unknown must not be left out by the next question for changes.
-    if let Some(shrank) = tally.shrank.filter(|_| closing.mode == Mode::Full) {
+    // Nothing may be missed that is known; but what slipped by must not be left out by the next question for changes.
+    if let Some(shrank) = tally.shrank {
         return Some(format!(
             "the server's total fell by {shrank} while its pages were read, so that records may have slipped by"
         ));
@@ -279,6 +279,7 @@ fn in_full_because(why: InFull) -> &'static str {
         InFull::OneDocument => "it is one document",
         InFull::Refused => "the server refused to be asked for changes",
         InFull::Ignored => "the server was asked for changes and answered with everything",
+        InFull::Forgotten => "the server was asked for changes and left out even one that it had named before",
         InFull::ClockPutBack => "the server's clock was put back",
     }
 }

@@ -80,7 +80,7 @@ impl Request<'_> {
         format!("{}from={offset}", if self.since.is_some() { "changes, " } else { "" })
     }
 
-    /// A question for changes may be refused: that is an answer, and what follows is everything.
+    /// A question for changes may be refused, or by a CKAN portal answered with none: what follows is everything.
     fn say_of_page(&mut self, fault: Option<FaultKind>, offset: usize, mut answer: Answer, reply: Reply) -> Reply {
         let address = self.address(offset);
         answer.changes = self.since.is_some();
@@ -93,7 +93,13 @@ impl Request<'_> {
                 let answer = Answer { next: Some("from=0".to_owned()), refused: true, ..Answer::default() };
                 self.say(None, address, answer, Reply::status(status))
             }
-            _ => self.say(fault, address, answer, reply.field("Date", date(self.world.now))),
+            _ => {
+                let is_ckan = self.world.nodes[self.node].speaks == Speaks::Ckan;
+                if is_ckan && answer.changes && offset == 0 && answer.entries() == 0 {
+                    answer = Answer { next: Some("from=0".to_owned()), refused: true, ..Answer::default() };
+                }
+                self.say(fault, address, answer, reply.field("Date", date(self.world.now)))
+            }
         }
     }
 

@@ -8,12 +8,13 @@
 //!   had come already ends a traversal before its end.
 //! - **Complete** is a traversal that got to its end, was given as many records as the server says it has, and has left
 //!   nothing unread that could be one of the records it did not see. Where a total
-//!   shrank while the list was read, some may have slipped by, unless the reader looked for it, as it does
-//!   for CKAN if no more than a page is gone.
+//!   shrank while the list was read, some may have slipped by, be it a list of changes, unless the reader looked for it,
+//!   as it does for CKAN if no more than a page is gone.
 //! - **Second look.** Where several pages, read whole, lack what is known, and not only what waits for a person already,
 //!   the list is read once more from its beginning: it may have moved. Both readings count together.
 //! - **Changes.** In an incremental run a list of what changed, or nothing at all, deletes nothing, and need not be as long as a total says. What it leaves out is known
-//!   as it is: the question was put right.
+//!   as it is: the question was put right. A CKAN portal that lists no change at all is read in full: what it was asked from
+//!   had been listed by it.
 //! - **Sweep.** A complete traversal deletes what it did not see, unless that is more than the guard lets pass, or all
 //!   there is: then all stays, and waits for a person. An approval covers what was not seen by the traversal that it names
 //!   and has not been seen since. That traversal stays the one to name while nothing more is missing.
@@ -185,9 +186,10 @@ impl Known {
             .collect();
         let fresh = unseen.values().filter(|was_held| !**was_held).count() as u64;
         let is_short = total.is_some_and(|total| given + nameless < total);
-        let may_be_there = slipped || (nameless > 0 && fresh > 0);
+        let may_be_there = nameless > 0 && fresh > 0;
         let is_of_changes = terms.incremental && !answers.iter().any(|answer| answer.is_of_all());
-        outcome.partial = cut || gave_up || end == End::CutShort || (!is_of_changes && (is_short || may_be_there));
+        let is_lacking = !is_of_changes && (is_short || may_be_there);
+        outcome.partial = cut || gave_up || end == End::CutShort || slipped || is_lacking;
         if !outcome.partial {
             known.last_complete = number;
         }

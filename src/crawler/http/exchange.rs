@@ -330,6 +330,6 @@ fn answer_of(status: u16, url: Url, headers: &HeaderMap) -> Response {
 }
 
 /// An HTTP date (RFC 9110 §5.6.7).
-fn date_of(text: &str) -> Option<Timestamp> {
+pub(in crate::crawler) fn date_of(text: &str) -> Option<Timestamp> {
     Timestamp::try_from(httpdate::parse_http_date(text.trim()).ok()?).ok()
 }

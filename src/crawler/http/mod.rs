@@ -35,6 +35,8 @@ pub use error::{Failure, FetchError, GateClosed, Phase, Spent, StatusFailure, sh
 pub use guard::{Guard, Refusal, is_globally_reachable};
 pub use resolve::{Lookup, SystemLookup};
 
+pub(super) use self::exchange::date_of;
+
 use self::exchange::Exchange;
 use self::oauth::Tokens;
 use self::resolve::GuardedResolver;

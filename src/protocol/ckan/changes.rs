@@ -59,12 +59,15 @@ impl Dates {
         }
     }
 
-    /// Why the answer to a question for changes can't be one, if so.
-    pub(super) fn contradict(&self, since: Timestamp, now: Option<Timestamp>) -> Option<InFull> {
+    /// Why the answer to a question for changes can't be one, if so. The package that gave the checkpoint lies in the time
+    /// asked for, so that an answer without any package is one only if that package is gone.
+    pub(super) fn contradict(&self, since: Timestamp, now: Option<Timestamp>, is_empty: bool) -> Option<InFull> {
         if self.oldest.is_some_and(|oldest| oldest < since) {
             Some(InFull::Ignored)
         } else if now.is_some_and(|now| now < since) {
             Some(InFull::ClockPutBack)
+        } else if is_empty {
+            Some(InFull::Forgotten)
         } else {
             None
         }

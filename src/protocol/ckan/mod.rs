@@ -95,7 +95,7 @@ impl Reader for CkanReader {
         page.reads_again = position.again;
         let got = found.results.len() as u64;
         let dates = read_packages(&mut page, &found.results, begun);
-        if let Some(why) = question.and_then(|since| dates.contradict(since, response.date)) {
+        if let Some(why) = question.and_then(|since| dates.contradict(since, response.date, got == 0)) {
             return Ok(changes::ask_in_full(task, why));
         }
         let asked = u64::from(settings(node).page_size.max(1));

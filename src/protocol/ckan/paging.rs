@@ -28,6 +28,9 @@ pub(super) struct Position {
     /// Read again, to find rows that slipped by: most of it is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) again: bool,
+    /// The total fell on the way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) fell: bool,
 }
 
 impl Position {
@@ -59,6 +62,7 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
     let newest = at.newest.max(seen.newest);
     let after = at.start.saturating_add(seen.got);
     let gone = at.total.zip(seen.count).map_or(0, |(before, now)| before.saturating_sub(now));
+    let fell = at.fell || gone > 0;
     if gone > 0 {
         forgive(&mut page.forgiven, Forgiven::TotalMismatch);
     }
@@ -82,8 +86,11 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
             page.limited = Some(Limited::FewerThanTotal);
         }
         if page.limited.is_none() {
-            // A list of changes that names none moves nothing; one of everything says all there is to know.
+            // A list of changes moves nothing back; one of everything says all there is to know.
             let known = at.since.and(node.checkpoint.as_ref()).and_then(moment_of);
+            // More may have left a list of changes than its total fell by, if others came, and what slipped by then is
+            // missed by nobody: it must be asked for again.
+            let newest = newest.filter(|_| at.since.is_none() || !fell);
             page.checkpoint = newest.max(known).map(|newest| Checkpoint(newest.to_string()));
         }
         return;
@@ -91,7 +98,7 @@ pub(super) fn go_on(page: &mut Page, node: &NodeContext, task: &Task, at: &Posit
     if seen.got < seen.asked && seen.count.is_some_and(|count| after < count) {
         forgive(&mut page.forgiven, Forgiven::ClampedPageSize);
     }
-    let cursor = Position { start, total: seen.count, newest, again: reads_again, ..*at }.to_cursor();
+    let cursor = Position { start, total: seen.count, newest, again: reads_again, fell, ..*at }.to_cursor();
     let next = Task::new(task.section.clone(), TaskKind::Page, task.origin.clone(), cursor);
     let page_number = task.page.saturating_add(1);
     page.feedback.push(Task { page: page_number, provenance: task.provenance.clone(), ..next });

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use trawler::clock::Stopwatch;
 use url::Url;
 
 use super::{Place, RUN, Run, http_date, in_full_because, moment};
@@ -37,6 +39,8 @@ enum Manner {
     Deaf,
     /// Answers 409 to a filter by date.
     Refusing,
+    /// Finds nothing by date.
+    Forgetful,
     /// Answers 500 to every page but the first.
     Breaking,
 }
@@ -83,8 +87,10 @@ impl Portal {
         if self.manner == Manner::Breaking && number("start") > 0 {
             return self.dated(Reply::status(500));
         }
-        let matches = |id: &str, package: &Package| {
-            self.manner == Manner::Deaf || queries.iter().all(|query| matches_query(query, id, package))
+        let matches = |id: &str, package: &Package| match self.manner {
+            Manner::Deaf => true,
+            Manner::Forgetful => queries.is_empty(),
+            _ => queries.iter().all(|query| matches_query(query, id, package)),
         };
         let found: Vec<_> = self.packages.iter().filter(|(id, package)| matches(id, package)).collect();
         let page = found.iter().skip(number("start")).take(number("rows").min(MOST_ROWS));
@@ -224,6 +230,7 @@ async fn a_portal_that_can_not_say_what_changed_is_read_in_full_with_all_that_be
     for (manner, why) in [
         (Manner::Deaf, "the server was asked for changes and answered with everything"),
         (Manner::Refusing, "the server refused to be asked for changes"),
+        (Manner::Forgetful, "the server was asked for changes and left out even one that it had named before"),
     ] {
         let portal = portal(25);
         portal.lock().unwrap().manner = manner;
@@ -244,6 +251,28 @@ async fn a_portal_that_can_not_say_what_changed_is_read_in_full_with_all_that_be
             run.asked
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_portal_that_is_too_busy_for_the_question_is_not_asked_for_everything_before_it_wants_to_be() {
+    let portal = portal(5);
+    let asked_at = Arc::new(Mutex::new(Vec::new()));
+    let (answering, noting) = (portal.clone(), asked_at.clone());
+    let watch = Stopwatch::start();
+    let server = HttpServer::start(move |seen| {
+        noting.lock().unwrap().push(watch.elapsed());
+        let is_question = seen.target.contains("metadata_modified");
+        if is_question { Reply::status(503).field("Retry-After", "2") } else { answering.lock().unwrap().answer(seen) }
+    })
+    .await;
+    let mut place = place(&server, "");
+    place.manifests = place.manifests.replace("limit: 1", "limit: 0");
+    place.run("Full", &server).await;
+    let run = place.run("Incremental", &server).await;
+    assert_eq!(run.read(), in_full_because("the server refused to be asked for changes"));
+    let asked_at = asked_at.lock().unwrap();
+    let [_, question, everything] = asked_at[..] else { panic!("{:?}", run.asked) };
+    assert!(everything >= question + Duration::from_secs(2), "{question:?} {everything:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

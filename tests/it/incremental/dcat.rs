@@ -11,19 +11,20 @@ use crate::support::paged_feed::{Server, answer_of};
 const NOW: &str = "2026-05-05T00:00:00Z";
 const ONE_DOCUMENT: &str = "it is one document";
 
-/// A document at `/catalog.ttl` with these datasets, and an `ETag` and a `Last-Modified` if it has any.
+/// A document at `/catalog.ttl` with these datasets, and an `ETag`, a `Last-Modified` and a `Date` if it has any.
 #[derive(Debug, Clone, Default)]
 struct Document {
     datasets: Vec<String>,
     etag: Option<&'static str>,
     last_modified: Option<&'static str>,
+    date: Option<&'static str>,
 }
 
 type Shared = Arc<Mutex<Document>>;
 
 fn document(datasets: std::ops::Range<u32>, etag: &'static str) -> Shared {
     let datasets = datasets.map(|n| format!("d{n:02}")).collect();
-    Arc::new(Mutex::new(Document { datasets, etag: Some(etag), last_modified: None }))
+    Arc::new(Mutex::new(Document { datasets, etag: Some(etag), ..Document::default() }))
 }
 
 impl Document {
@@ -41,8 +42,12 @@ impl Document {
             }),
         };
         let reply = if unchanged { Reply::status(304) } else { Reply::ok(self.turtle()) };
-        let fields =
-            [("ETag", self.etag), ("Last-Modified", self.last_modified), ("Content-Type", Some("text/turtle"))];
+        let fields = [
+            ("ETag", self.etag),
+            ("Last-Modified", self.last_modified),
+            ("Date", self.date),
+            ("Content-Type", Some("text/turtle")),
+        ];
         fields.into_iter().fold(reply, |reply, (name, value)| match value {
             Some(value) => reply.field(name, value),
             None => reply,
@@ -112,7 +117,8 @@ async fn another_document_is_not_asked_for_with_the_validators_of_the_first() {
     // By its date the new document is the older one: asked with the first one's date, it would be "not modified".
     let dated = |datasets, last_modified| {
         let datasets = document(datasets, "").lock().unwrap().datasets.clone();
-        Arc::new(Mutex::new(Document { datasets, etag: None, last_modified: Some(last_modified) }))
+        let date = Some("Mon, 30 Nov 2026 03:00:00 GMT");
+        Arc::new(Mutex::new(Document { datasets, etag: None, last_modified: Some(last_modified), date }))
     };
     let shared = dated(0..5, "Mon, 30 Nov 2026 02:00:00 GMT");
     let server = serve(&shared).await;
@@ -123,6 +129,35 @@ async fn another_document_is_not_asked_for_with_the_validators_of_the_first() {
     place.manifests = place.manifests.replace("/catalog.ttl", "/old.ttl");
     let run = place.run("Full", &server).await;
     assert_eq!((run.totals(), run.read()), ([3, 0, 2, 3], json!({"read": "Full"})));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_changes_again_within_its_second_is_read_again() {
+    let modified = "Mon, 30 Nov 2026 02:00:00 GMT";
+    for (etag, date, is_asked_with_it) in [
+        // Too early to know that this was the second's last version, or unknown.
+        (None, Some(modified), false),
+        (None, Some("Mon, 30 Nov 2026 02:00:59 GMT"), false),
+        (None, None, false),
+        (None, Some("Mon, 30 Nov 2026 02:01:00 GMT"), true),
+        // A tag tells versions apart whatever the time.
+        (Some("\"one\""), Some(modified), true),
+    ] {
+        let shared = document(0..3, "");
+        {
+            let mut document = shared.lock().unwrap();
+            (document.etag, document.last_modified, document.date) = (etag, Some(modified), date);
+        }
+        let server = serve(&shared).await;
+        let place = Place::new(&server, "/catalog.ttl", "  protocol: DCAT\n");
+        place.run("Full", &server).await;
+        // By its tag or its date it is the same: who is asked with them answers that nothing was modified.
+        shared.lock().unwrap().datasets[0] = "other".to_owned();
+        let run = place.run("Full", &server).await;
+        let is_asked = server.seen().last().unwrap().field("if-modified-since").is_some();
+        let totals = if is_asked_with_it { [0, 0, 3, 0] } else { [1, 0, 2, 1] };
+        assert_eq!((is_asked, run.totals()), (is_asked_with_it, totals), "{etag:?} {date:?}");
+    }
 }
 
 /// A feed of a changing server, whose pages hold two datasets each.

@@ -18,6 +18,7 @@ contract!(
     a_list_of_changes_leaves_what_is_held_to_the_next_whole_reading,
     a_32_what_an_incremental_run_saw_is_not_swept_by_an_older_full_one,
     a_36_a_checkpoint_counts_only_when_its_traversal_is_complete,
+    a_list_of_changes_whose_total_fell_leaves_the_checkpoint_where_it_was,
     a_36_a_traversal_that_leaves_no_checkpoint_takes_the_old_one_away,
     a_36_a_document_that_was_not_modified_keeps_its_checkpoint,
     a_37_a_checkpoint_of_a_run_that_was_killed_is_kept_with_its_page,
@@ -172,6 +173,30 @@ async fn a_36_a_checkpoint_counts_only_when_its_traversal_is_complete(subject: S
     assert_eq!(next_start(&subject).await.as_deref(), Some("wednesday"));
 }
 
+async fn a_list_of_changes_whose_total_fell_leaves_the_checkpoint_where_it_was(subject: Subject) {
+    let acme = root("acme");
+    let with = |text: &str| TaskEffects { checkpoint: Some(checkpoint(text)), ..page(1, &["a"]) };
+    subject.crawl(&acme, with("monday")).await;
+    for (total_at_last, partial, expected) in [
+        (
+            2,
+            Some("the server's total fell by 1 while its pages were read, so that records may have slipped by"),
+            "monday",
+        ),
+        (3, None, "tuesday"),
+    ] {
+        let run = subject.begin_as(Mode::Incremental).await;
+        let traversal = subject.open(&run, &acme).await;
+        let first = TaskEffects { total: Some(3), ..with("tuesday") };
+        subject.commit(&traversal, reading(since(), first)).await;
+        let last = TaskEffects { total: Some(total_at_last), ..page(2, &["b"]) };
+        subject.commit(&traversal, reading(since(), last)).await;
+        let report = subject.close(&traversal).await;
+        subject.finish(&run).await;
+        assert_eq!((report.partial.as_deref(), next_start(&subject).await.as_deref()), (partial, Some(expected)));
+    }
+}
+
 async fn a_36_a_traversal_that_leaves_no_checkpoint_takes_the_old_one_away(subject: Subject) {
     let acme = root("acme");
     subject.crawl(&acme, TaskEffects { checkpoint: Some(checkpoint("monday")), ..page(1, &["a"]) }).await;
@@ -261,6 +286,11 @@ async fn a_report_says_how_each_section_was_read(subject: Subject) {
             Mode::Incremental,
             Some(Reading::FullBecause(InFull::Ignored)),
             full(Some("the server was asked for changes and answered with everything")),
+        ),
+        (
+            Mode::Incremental,
+            Some(Reading::FullBecause(InFull::Forgotten)),
+            full(Some("the server was asked for changes and left out even one that it had named before")),
         ),
         (
             Mode::Incremental,
