@@ -23,8 +23,11 @@ pub enum NodeReading {
     Complete,
     /// Something: a limit was reached, a page or a section failed. The node is there.
     Partial,
-    /// Nothing: it could not be reached, or what it said could not be read.
+    /// Nothing, though others could be read: it could not be reached, or what it said could not be read.
     Nothing,
+    /// Nothing, and it may be our own fault: nothing else could be read either, or what we may do is in the way. It has
+    /// failed all the same, but that doesn't prove that it is gone.
+    Inconclusive,
 }
 
 /// What the store remembers of a node.
@@ -41,6 +44,8 @@ pub struct NodeState {
     pub failures_in_row: u32,
     /// The first of these runs.
     pub failing_since: Option<Timestamp>,
+    /// The first of the latest runs in a row that each prove that it could not be read by its own fault.
+    pub missing_since: Option<Timestamp>,
     /// The hash of the `spec` that it was last crawled with.
     pub spec_hash: Option<ContentHash>,
     /// Live records.
@@ -57,19 +62,23 @@ impl NodeState {
             spec_hash: Some(outcome.spec_hash),
             failures_in_row: 0,
             failing_since: None,
+            missing_since: None,
             ..before
         };
         match outcome.reading {
             NodeReading::Complete => Self { last_succeeded_at: at, last_read_at: at, ..remembered },
             NodeReading::Partial => Self { last_read_at: at, ..remembered },
-            NodeReading::Nothing if self.failures_in_row == 0 || self.spec_hash != Some(outcome.spec_hash) => {
-                Self { failures_in_row: 1, failing_since: at, ..remembered }
+            NodeReading::Nothing | NodeReading::Inconclusive => {
+                let goes_on = self.failures_in_row > 0 && self.spec_hash == Some(outcome.spec_hash);
+                let before = if goes_on { self } else { &Self::default() };
+                let is_missing = outcome.reading == NodeReading::Nothing;
+                Self {
+                    failures_in_row: before.failures_in_row.saturating_add(1),
+                    failing_since: before.failing_since.or(at),
+                    missing_since: before.missing_since.or(at).filter(|_| is_missing),
+                    ..remembered
+                }
             }
-            NodeReading::Nothing => Self {
-                failures_in_row: self.failures_in_row.saturating_add(1),
-                failing_since: self.failing_since.or(at),
-                ..remembered
-            },
         }
     }
 }
