@@ -1,9 +1,13 @@
 //! What the store remembers of a node between runs.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::record::ContentHash;
+
+/// Between two failures that count as one outage lies at most so much time. More is a machine that was off or a clock that
+/// jumped: nobody knows how the node fared meanwhile.
+const LONGEST_UNSEEN: SignedDuration = SignedDuration::from_hours(31 * 24);
 
 /// How a node fared in a run that came to it. A run that ended before it asked the node anything has no outcome for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +76,13 @@ impl NodeState {
                 let goes_on = self.failures_in_row > 0 && self.spec_hash == Some(outcome.spec_hash);
                 let before = if goes_on { self } else { &Self::default() };
                 let is_missing = outcome.reading == NodeReading::Nothing;
+                let unseen = before.last_crawled_at.map(|last| outcome.at.duration_since(last)).unwrap_or_default();
+                let was_seen = (SignedDuration::ZERO..=LONGEST_UNSEEN).contains(&unseen);
                 Self {
                     failures_in_row: before.failures_in_row.saturating_add(1),
-                    failing_since: before.failing_since.or(at),
-                    missing_since: before.missing_since.or(at).filter(|_| is_missing),
+                    // A clock that was set back has left moments that are yet to come.
+                    failing_since: before.failing_since.or(at).min(at),
+                    missing_since: before.missing_since.filter(|_| was_seen).or(at).filter(|_| is_missing),
                     ..remembered
                 }
             }

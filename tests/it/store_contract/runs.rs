@@ -35,6 +35,7 @@ contract!(
     reports_are_those_of_the_run_in_order_of_their_sections,
     a_node_remembers_its_successes_and_failures,
     a_node_is_missing_since_the_latest_failures_that_prove_it,
+    a_jump_of_the_clock_is_no_outage,
     failures_of_a_node_that_was_described_differently_do_not_count,
     a_node_that_is_recorded_again_in_a_run_counts_once,
     validators_take_effect_when_one_task_was_the_whole_traversal,
@@ -396,6 +397,22 @@ async fn a_node_is_missing_since_the_latest_failures_that_prove_it(subject: Subj
         failures,
         [(0, None), (1, None), (2, missing(3)), (3, missing(3)), (4, None), (5, missing(6)), (0, None)]
     );
+}
+
+async fn a_jump_of_the_clock_is_no_outage(subject: Subject) {
+    use NodeReading::Nothing;
+    const MONTH: i64 = 31 * 24 * 3600;
+    // Forward by decades, on by as much as a pause may last, and back.
+    let decades = 1_800_000_000;
+    let seconds = [1, 2, decades, decades + MONTH, decades + 2 * MONTH + 1, 5, 6];
+    let runs: Vec<_> = seconds.into_iter().map(|second| (Nothing, second, "")).collect();
+    let states = remembered_after(&subject, &runs).await;
+    let since: Vec<_> = states.iter().map(|state| (state.failing_since, state.missing_since)).collect();
+    let expected = [(1, 1), (1, 1), (1, decades), (1, decades), (1, decades + 2 * MONTH + 1), (1, 5), (1, 5)];
+    assert_eq!(since, expected.map(|(failing, missing)| (Some(at(failing)), Some(at(missing)))));
+    let first_in_the_future = [(Nothing, 9, "mended"), (Nothing, 3, "mended")];
+    let states = remembered_after(&subject, &first_in_the_future).await;
+    assert_eq!((states[1].failing_since, states[1].missing_since), (Some(at(3)), Some(at(3))));
 }
 
 async fn failures_of_a_node_that_was_described_differently_do_not_count(subject: Subject) {
