@@ -328,6 +328,7 @@ impl TaskRun<'_> {
     /// A task failed: tells the origin's gate if the server pushed back, and decides what becomes of the task.
     async fn fail(&self, error: TaskError, attempt: u32) -> Result<Done, CrawlerError> {
         let mut requests = 0;
+        let mut may_be_ours = false;
         let (sentence, outcome) = match error {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
@@ -345,6 +346,7 @@ impl TaskRun<'_> {
                 self.count(|progress| progress.add_answer(requests, 0));
                 self.push_back(&error.origin, pushback_of(&error)).await?;
                 self.add_the_servers_words(&mut error);
+                may_be_ours = error.may_be_ours();
                 (error.to_string(), error.outcome())
             }
         };
@@ -363,7 +365,7 @@ impl TaskRun<'_> {
             Verdict::GiveUp => {
                 info!(node = %section.node, section = %section.section, task = %self.task.id, attempt, "task given up: {sentence}");
                 self.count(super::progress::NodeProgress::add_failure);
-                self.give_up(&sentence, requests).await?;
+                self.give_up(&sentence, may_be_ours, requests).await?;
                 Ok(Done::without_effect(SettleResult::Dead { why: sentence }))
             }
         }
@@ -378,7 +380,7 @@ impl TaskRun<'_> {
     }
 
     /// Records the failure in the store: the traversal is partial.
-    async fn give_up(&self, why: &str, requests: u64) -> Result<(), CrawlerError> {
+    async fn give_up(&self, why: &str, may_be_ours: bool, requests: u64) -> Result<(), CrawlerError> {
         let work = match self.open_section().await {
             Ok(work) => work,
             Err(TaskError::Fatal(error)) => return Err(error),
@@ -387,9 +389,10 @@ impl TaskRun<'_> {
         if let Some(SectionWork::Open(open)) = work.get() {
             let earlier = self.tries().get(&self.task.id).map(|tries| tries.failures.clone()).unwrap_or_default();
             let (kind, page) = (self.task.kind, self.task.page);
+            let failed = FailedTask { kind, page, why: why.to_owned(), earlier, may_be_ours };
             let effects = TaskEffects {
                 task: self.task.id,
-                result: TaskResult::Failed(FailedTask { kind, page, why: why.to_owned(), earlier }),
+                result: TaskResult::Failed(failed),
                 requests,
                 ..TaskEffects::default()
             };

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::LocalError;
-use super::health::{expired_nodes, reading_of};
+use super::health::{expired_nodes, proves_absence, reading_of};
 use super::observe::RunInput;
 use super::run::find_node;
 use crate::crawler::{CrawlContext, CrawlEnd, Crawler, CrawlerError};
@@ -172,8 +172,8 @@ impl Crew {
         Ok(expired)
     }
 
-    /// Remembers how each node fared. Returns those that can't be read: tried in vain in this run, or left alone because
-    /// of the runs before.
+    /// Remembers how each node fared. Returns those that can't be read by their own fault: tried in vain in this run, or
+    /// left alone because of the runs before. None, if this run proves nothing.
     async fn remember_nodes(&self, books: &Books<'_>) -> Result<Vec<NodeName>, LocalError> {
         let store = &self.context.store;
         let reports = store.reports(&self.state.run).await?;
@@ -186,17 +186,23 @@ impl Crew {
         for name in books.crawled {
             let of_node = sections.get(name).map(Vec::as_slice).unwrap_or_default();
             let (Some(reading), Some(node)) = (reading_of(of_node), find_node(books.input, name)) else { continue };
-            let outcome = NodeOutcome { reading, spec_hash: spec_hash(&node.spec), at };
-            store.record_node(&self.state.run, name, outcome).await?;
-            readings.push((name, reading));
+            readings.push((name, node, reading));
         }
-        let in_vain = || readings.iter().filter(|(_, reading)| *reading == NodeReading::Nothing).map(|(name, _)| *name);
-        if readings.len() > 1 && in_vain().count() == readings.len() {
-            // Of several nodes not one could be read: that is an outage on our side, which proves nothing of theirs.
+        let proves_absence = proves_absence(books.input, readings.iter().map(|(_, _, reading)| *reading));
+        for (name, node, reading) in &mut readings {
+            if *reading == NodeReading::Nothing && !proves_absence {
+                *reading = NodeReading::Inconclusive;
+            }
+            let outcome = NodeOutcome { reading: *reading, spec_hash: spec_hash(&node.spec), at };
+            store.record_node(&self.state.run, name, outcome).await?;
+        }
+        if !proves_absence {
             return Ok(Vec::new());
         }
+        let in_vain =
+            readings.iter().filter(|(_, _, reading)| *reading == NodeReading::Nothing).map(|(name, ..)| *name);
         let left_alone = books.skipped.iter().filter(|skipped| skipped.reason.is_outage()).map(|skipped| &skipped.node);
-        Ok(in_vain().chain(left_alone).cloned().collect())
+        Ok(in_vain.chain(left_alone).cloned().collect())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::api::{DeletionSpec, RemovalPolicy};
+use super::observe::RunInput;
+use crate::api::{CatalogNode, DeletionSpec, RemovalPolicy};
 use crate::planner::NodeObservation;
 use crate::store::{NodeReading, NodeState, SectionReport};
 use crate::task::NodeName;
@@ -17,7 +18,8 @@ pub(super) fn observation_of(state: &NodeState) -> NodeObservation {
 /// How much of a node could be read, by the reports of its sections in this run. `None`: it was not asked anything.
 ///
 /// A limit that was reached, a page that failed among others, or a section that failed beside others is no failure of the
-/// node: it is there. It has failed if requests failed and no section gave anything.
+/// node: it is there. It has failed if requests failed and no section gave anything; whether by its own fault is not known
+/// if a credential or settings of ours may be to blame.
 pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<NodeReading> {
     // What was swept without having been asked for says nothing of the node.
     let asked = sections.iter().filter(|section| section.requests > 0 || section.partial.is_some());
@@ -36,13 +38,27 @@ pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<NodeReading> {
             reading = reading.or(Some(NodeReading::Nothing));
         }
     }
+    let may_be_ours = sections.iter().flat_map(|section| &section.failures).any(|task| task.may_be_ours);
+    if reading == Some(NodeReading::Nothing) && may_be_ours {
+        return Some(NodeReading::Inconclusive);
+    }
     if reading == Some(NodeReading::Partial) && all_complete { Some(NodeReading::Complete) } else { reading }
+}
+
+/// Whether what could not be read in a run is to blame for that: another node could be read, so that our own line was up. A
+/// Catalog of one node can't tell.
+pub(super) fn proves_absence(input: &RunInput, mut readings: impl Iterator<Item = NodeReading>) -> bool {
+    let (selector, none) = (&input.catalog.spec.catalog_node_selector, BTreeMap::new());
+    let is_active =
+        |node: &&CatalogNode| !node.spec.suspend && selector.matches(node.metadata.labels.as_ref().unwrap_or(&none));
+    readings.any(|reading| matches!(reading, NodeReading::Complete | NodeReading::Partial))
+        || input.nodes.iter().filter(is_active).count() <= 1
 }
 
 /// Of nodes that could not be read, those whose records have outlived `spec.deletion.gracePeriod` and are to go.
 ///
-/// The period is counted from the first run that failed to the last one: a machine that was switched off for a month has
-/// not seen a node fail for a month.
+/// The period is counted from the first run that proves the node missing to the last one: a machine that was switched off
+/// for a month has not seen a node fail for a month, and one whose line was down has seen nothing.
 pub(super) fn expired_nodes<'a>(
     unread: impl IntoIterator<Item = &'a NodeName>,
     known: &BTreeMap<NodeName, NodeState>,
@@ -52,8 +68,8 @@ pub(super) fn expired_nodes<'a>(
         return Vec::new();
     }
     let has_expired = |state: &NodeState| {
-        let failing = state.last_crawled_at.zip(state.failing_since);
-        let lasted = failing.and_then(|(last, since)| Duration::try_from(last.duration_since(since)).ok());
+        let missing = state.last_crawled_at.zip(state.missing_since);
+        let lasted = missing.and_then(|(last, since)| Duration::try_from(last.duration_since(since)).ok());
         state.records > 0
             && state.failures_in_row > 0
             && lasted.is_some_and(|lasted| lasted >= deletion.grace_period.get())
@@ -84,9 +100,14 @@ mod tests {
         let dead = section(0, 6, 1, true);
         let limited_before_a_record = section(0, 3, 0, true);
         let a_page_failed = section(10, 4, 1, true);
+        let mut refused = dead.clone();
+        refused.failures = serde_json::from_value(serde_json::json!([
+            {"kind": "Root", "page": 0, "why": "answered 401", "mayBeOurs": true}
+        ]))
+        .unwrap();
         let not_reached = section(0, 0, 0, true);
         let swept = section(0, 0, 0, false);
-        let cases: [(&[&SectionReport], Option<NodeReading>); 10] = [
+        let cases: [(&[&SectionReport], Option<NodeReading>); 12] = [
             (&[&complete], Some(NodeReading::Complete)),
             (&[&complete, &swept], Some(NodeReading::Complete)),
             (&[&empty], Some(NodeReading::Complete)),
@@ -95,6 +116,8 @@ mod tests {
             (&[&limited_before_a_record], Some(NodeReading::Partial)),
             (&[&a_page_failed], Some(NodeReading::Partial)),
             (&[&dead, &swept, &not_reached], Some(NodeReading::Nothing)),
+            (&[&refused, &dead], Some(NodeReading::Inconclusive)),
+            (&[&complete, &refused], Some(NodeReading::Partial)),
             (&[&not_reached], None),
             (&[], None),
         ];
@@ -110,7 +133,8 @@ mod tests {
             last_succeeded_at: at(-1000),
             last_crawled_at: at(last),
             failures_in_row: 2,
-            failing_since: at(since),
+            failing_since: at(-999),
+            missing_since: at(since),
             records,
             ..NodeState::default()
         };
@@ -121,6 +145,7 @@ mod tests {
             ("without-records", failing(0, 99, 0)),
             ("not-asked-about", failing(0, 99, 3)),
             ("read", NodeState { failures_in_row: 0, failing_since: None, ..failing(0, 99, 3) }),
+            ("not-proven-missing", NodeState { missing_since: None, ..failing(0, 99, 3) }),
         ]
         .map(|(name, state)| (NodeName::from(name), state))
         .into();

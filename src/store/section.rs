@@ -76,6 +76,10 @@ pub struct FailedTask {
     /// Its tries before that, oldest first: the latest ones, as far as this process made them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<TaskFailure>,
+    /// It may be our own fault: the credential was refused or can't be used, or settings of ours forbid the request. The
+    /// source may be there all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_ours: bool,
 }
 
 /// How a section was read.

@@ -15,6 +15,9 @@ const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
+/// So many datasets has a portal that lets nobody in.
+const LOCKED: usize = usize::MAX;
+
 /// A CKAN portal that can be switched off.
 struct Portal {
     server: HttpServer,
@@ -28,6 +31,7 @@ impl Portal {
         let left = datasets.clone();
         let server = HttpServer::start(move |_| match left.load(Ordering::SeqCst) {
             0 => Reply::status(502),
+            LOCKED => Reply::status(401),
             count => Reply::ok(page(count)),
         })
         .await;
@@ -251,9 +255,72 @@ async fn an_outage_of_ones_own_deletes_nothing() {
     one.set(0);
     assert_eq!(outage(&runs, &text, &other, 96).await.into_iter().sum::<u64>(), 0);
     assert_eq!(lines(&runs), 5);
-    // One comes back: what the other was asked in vain was no outage of one's own.
+    // One comes back: from now on it is the other's own fault.
     one.set(2);
-    runs.advance(DAY);
+    assert_eq!(outage(&runs, &text, &other, 48).await, [0, 0, 0, 0, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_are_left_alone_after_an_outage_of_ones_own_keep_their_records() {
+    let (one, other) = (Portal::start(2).await, Portal::start(3).await);
+    let text = catalog(
+        &[("one", &one), ("other", &other)],
+        &format!("{SWEEP}  nodeHealth: {{offline: {{afterFailures: 2, initialRecrawlInterval: 4h}}}}\n"),
+    );
+    let runs = LocalRuns::new();
+    runs.run(&text).await;
+    one.set(0);
+    other.set(0);
+    runs.run(&text).await;
+    runs.advance(49 * HOUR);
+    runs.run(&text).await;
+    let asked = (one.asked(), other.asked());
+    assert_eq!(asked, (3, 3));
+
+    let left_alone = runs.run(&text).await;
+
+    assert_eq!((one.asked(), other.asked()), asked);
+    assert_eq!((left_alone.totals.deleted, lines(&runs)), (0, 5));
+    // Back is one only, and the other is not tried: that it failed during the outage says nothing of it.
+    one.set(2);
+    let named = text.replace("      retries:", "      catalogNodeNames: [one]\n      retries:");
+    runs.run(&named).await;
+    let back = runs.run(&text).await;
+    assert_eq!((one.asked(), other.asked()), (5, 3));
+    assert_eq!((back.totals.deleted, lines(&runs)), (0, 5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_node_that_was_tried_of_several_keeps_its_records() {
+    let (bad, slow) = (Portal::start(3).await, Portal::start(2).await);
+    let text = catalog(&[("bad", &bad), ("slow", &slow)], SWEEP);
+    let interval = format!("  endpoint: {}\n", slow.server.url("/"));
+    assert!(text.contains(&interval), "{text}");
+    let text = text.replace(&interval, &format!("{interval}  recrawlInterval: 720h\n"));
+    let runs = LocalRuns::new();
+    runs.run(&text).await;
+    assert_eq!(outage(&runs, &text, &bad, 96).await.into_iter().sum::<u64>(), 0);
+    assert_eq!((slow.asked(), lines(&runs)), (1, 5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_lets_us_in_no_more_keeps_its_records() {
+    use NodeResult::Skipped;
+    let (good, locked) = (Portal::start(2).await, Portal::start(3).await);
+    let text = catalog(&[("good", &good), ("locked", &locked)], SWEEP);
+    let runs = LocalRuns::new();
+    runs.run(&text).await;
+    locked.set(LOCKED);
+    for _ in 0..9 {
+        assert_eq!(runs.run(&text).await.totals.deleted, 0);
+        runs.advance(12 * HOUR);
+    }
+    assert_eq!(lines(&runs), 5);
+    // It counts as failed all the same, and is tried less often.
+    runs.run(&text).await;
+    assert_eq!(state(&runs.run(&text).await, "locked"), (Skipped, NodeHealth::Offline, 10, true));
+    // What comes after the refusal counts from then on.
+    assert_eq!(outage(&runs, &text, &locked, 48).await, [0, 0, 0, 0, 0]);
     assert_eq!(runs.run(&text).await.totals.deleted, 3);
 }
 

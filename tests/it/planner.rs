@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use trawler::api::{Catalog, CatalogNode, CrawlRun, CrawlRunSpec, ObjectRef, ThrottlePolicy};
+use trawler::api::{Catalog, CatalogNode, CrawlRun, CrawlRunSpec, ObjectRef, RunSettings, ThrottlePolicy};
 use trawler::planner::{
     CrawlerState, InstanceSnapshot, NodeObservation, NodeSpending, QueueObservation, RunDemand, RunSnapshot,
     SpentObservation, plan_run, plan_shares, spec_hash, uncounted,
@@ -243,4 +243,45 @@ fn as_many_requests_as_may_have_been_under_way_in_a_crash_count_for_each_budget(
     // acme shares a budget of three requests at a time, of which one may cost five calls; other has the default.
     let expected = [spending("other", 4), spending("acme", 15)];
     assert_eq!(uncounted(&nodes, &policies, &spec.settings, now), expected);
+}
+
+#[test]
+fn a_crash_costs_no_more_than_the_origins_of_a_budget_are_asked_at_a_time() {
+    let now: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
+    let node = |name: &str, host: &str, policy: &str| -> CatalogNode {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "trawler.dev/v1alpha1", "kind": "CatalogNode", "metadata": {"name": name},
+            "spec": {"endpoint": format!("https://{host}.example/{name}"), "protocol": "CKAN",
+                "throttlePolicyRef": {"name": policy}},
+        }))
+        .unwrap()
+    };
+    let policy = |name: &str, most: Option<u32>| -> ThrottlePolicy {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "trawler.dev/v1alpha1", "kind": "ThrottlePolicy", "metadata": {"name": name},
+            "spec": {"limits": [{"unit": "ApiCalls", "amount": 100, "period": "24h"}], "budgetPer": "Policy",
+                "maxConcurrent": most},
+        }))
+        .unwrap()
+    };
+    let nodes = [
+        node("a", "one", "open"),
+        node("b", "one", "open"),
+        node("c", "one", "wide"),
+        node("d", "two", "wide"),
+        node("e", "one", "huge"),
+        node("f", "one", "narrow"),
+    ];
+    let policies = [policy("open", None), policy("wide", None), policy("huge", Some(500)), policy("narrow", Some(3))];
+    let settings = RunSettings::default();
+    let calls = |settings| -> BTreeMap<String, u64> {
+        let spendings = uncounted(&nodes, &policies, settings, now).into_iter();
+        spendings.map(|spending| (spending.node.to_string(), spending.calls)).collect()
+    };
+    let expected = |calls: [u64; 4]| ["a", "c", "e", "f"].map(str::to_owned).into_iter().zip(calls).collect();
+    assert!(settings.tokens * settings.crawler.concurrency > 16);
+    assert_eq!(calls(&settings), expected([8, 16, 8, 3]));
+    let mut small = settings.clone();
+    (small.tokens, small.crawler.concurrency) = (1, 5);
+    assert_eq!(calls(&small), expected([5, 5, 5, 3]));
 }

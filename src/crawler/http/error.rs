@@ -258,6 +258,18 @@ impl FetchError {
         }
     }
 
+    /// Whether it may be our own fault: a credential that is refused or can't be used, or settings that forbid the request.
+    /// It doesn't tell that the server is gone.
+    pub fn may_be_ours(&self) -> bool {
+        match &self.failure {
+            Failure::Status(status) => matches!(status.status, 401 | 403 | 407),
+            Failure::Refused(_) | Failure::Token { .. } | Failure::Credential { .. } | Failure::TlsSettings { .. } => {
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The delay that the server asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.failure {

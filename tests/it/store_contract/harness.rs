@@ -205,7 +205,7 @@ pub(super) fn page_of(ids: std::ops::Range<usize>) -> TaskEffects {
 
 pub(super) fn failed_task(why: &str) -> FailedTask {
     let earlier = vec![TaskFailure { at: at(1), why: "no answer in time".to_owned() }];
-    FailedTask { kind: TaskKind::Page, page: 1, why: why.to_owned(), earlier }
+    FailedTask { kind: TaskKind::Page, page: 1, why: why.to_owned(), earlier, may_be_ours: false }
 }
 
 pub(super) fn failed(number: u8, why: &str) -> TaskEffects {

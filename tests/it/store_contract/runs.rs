@@ -34,6 +34,8 @@ contract!(
     finishing_a_run_closes_what_is_open_as_partial,
     reports_are_those_of_the_run_in_order_of_their_sections,
     a_node_remembers_its_successes_and_failures,
+    a_node_is_missing_since_the_latest_failures_that_prove_it,
+    a_jump_of_the_clock_is_no_outage,
     failures_of_a_node_that_was_described_differently_do_not_count,
     a_node_that_is_recorded_again_in_a_run_counts_once,
     validators_take_effect_when_one_task_was_the_whole_traversal,
@@ -360,6 +362,7 @@ fn state(succeeded: i64, read: i64, crawled: i64, failing: Option<(u32, i64)>, s
         last_crawled_at: Some(at(crawled)),
         failures_in_row: failing.map_or(0, |(count, _)| count),
         failing_since: failing.map(|(_, since)| at(since)),
+        missing_since: failing.map(|(_, since)| at(since)),
         spec_hash: Some(ContentHash::of(spec.as_bytes())),
         records: 2,
     }
@@ -380,6 +383,36 @@ async fn a_node_remembers_its_successes_and_failures(subject: Subject) {
         state(60, 60, 60, None, ""),
     ];
     assert_eq!(remembered_after(&subject, &runs).await, expected);
+}
+
+async fn a_node_is_missing_since_the_latest_failures_that_prove_it(subject: Subject) {
+    use NodeReading::{Complete, Inconclusive, Nothing};
+    subject.crawl(&root("acme"), page(1, &["a", "b"])).await;
+    let readings = [Complete, Inconclusive, Nothing, Nothing, Inconclusive, Nothing, Complete];
+    let runs: Vec<_> = readings.into_iter().zip(1..).map(|(reading, second)| (reading, second, "")).collect();
+    let states = remembered_after(&subject, &runs).await;
+    let failures: Vec<_> = states.iter().map(|state| (state.failures_in_row, state.missing_since)).collect();
+    let missing = |second| Some(at(second));
+    assert_eq!(
+        failures,
+        [(0, None), (1, None), (2, missing(3)), (3, missing(3)), (4, None), (5, missing(6)), (0, None)]
+    );
+}
+
+async fn a_jump_of_the_clock_is_no_outage(subject: Subject) {
+    use NodeReading::Nothing;
+    const MONTH: i64 = 31 * 24 * 3600;
+    // Forward by decades, on by as much as a pause may last, and back.
+    let decades = 1_800_000_000;
+    let seconds = [1, 2, decades, decades + MONTH, decades + 2 * MONTH + 1, 5, 6];
+    let runs: Vec<_> = seconds.into_iter().map(|second| (Nothing, second, "")).collect();
+    let states = remembered_after(&subject, &runs).await;
+    let since: Vec<_> = states.iter().map(|state| (state.failing_since, state.missing_since)).collect();
+    let expected = [(1, 1), (1, 1), (1, decades), (1, decades), (1, decades + 2 * MONTH + 1), (1, 5), (1, 5)];
+    assert_eq!(since, expected.map(|(failing, missing)| (Some(at(failing)), Some(at(missing)))));
+    let first_in_the_future = [(Nothing, 9, "mended"), (Nothing, 3, "mended")];
+    let states = remembered_after(&subject, &first_in_the_future).await;
+    assert_eq!((states[1].failing_since, states[1].missing_since), (Some(at(3)), Some(at(3))));
 }
 
 async fn failures_of_a_node_that_was_described_differently_do_not_count(subject: Subject) {
@@ -407,6 +440,7 @@ async fn a_node_that_is_recorded_again_in_a_run_counts_once(mut subject: Subject
         last_crawled_at: Some(at(3)),
         failures_in_row: 1,
         failing_since: Some(at(3)),
+        missing_since: Some(at(3)),
         spec_hash: Some(ContentHash::of(b"spec")),
         ..NodeState::default()
     };
