@@ -18,6 +18,7 @@ use super::settle::Verdict;
 use super::worker::CrawlerError;
 use crate::clock::Stopwatch;
 use crate::finding::{Checkpoint, Limited, TaskFailure, Validators, harmless};
+use crate::flow::ClosedOrigin;
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
@@ -331,7 +332,7 @@ impl TaskRun<'_> {
                 requests = u64::from(error.spent.requests);
                 self.count(|progress| progress.add_answer(requests, 0));
                 if let Some(pushback) = pushback_of(&error) {
-                    self.context.queue.pushback(self.holder, &error.origin, pushback).await?;
+                    self.leave_alone(&error.origin, pushback).await?;
                 }
                 self.add_the_servers_words(&mut error);
                 (error.to_string(), error.outcome())
@@ -356,6 +357,15 @@ impl TaskRun<'_> {
                 Ok(Done::without_effect(SettleResult::Dead { why: sentence }))
             }
         }
+    }
+
+    /// Tells the origin's gate, and has the store remember it for the processes that come after this one.
+    async fn leave_alone(&self, origin: &OriginKey, pushback: Pushback) -> Result<(), CrawlerError> {
+        let CrawlContext { queue, store, .. } = self.context;
+        if let Some(until) = queue.pushback(self.holder, origin, pushback).await? {
+            store.close_origins(vec![ClosedOrigin { origin: origin.clone(), until }]).await?;
+        }
+        Ok(())
     }
 
     /// Records the failure in the store: the traversal is partial.
