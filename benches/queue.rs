@@ -183,6 +183,7 @@ fn config(run: &RunId, nodes: Vec<NodeConfig>, budgets: Vec<BudgetConfig>) -> Ru
             initial_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_mins(1),
         },
+        closed_origins: Vec::new(),
     }
 }
 

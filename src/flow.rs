@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::task::{NodeName, RunId};
+use crate::task::{NodeName, OriginKey, RunId};
 
 /// What a run's queue is told at the start, and again when something changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,6 +29,19 @@ pub struct RunConfig {
     pub budgets: Vec<BudgetConfig>,
     /// What protects every origin, whatever the policy.
     pub origin_protection: OriginProtection,
+    /// Origins that are to be left alone from the start. Taken when the run is opened, never again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub closed_origins: Vec<ClosedOrigin>,
+}
+
+/// An origin whose server asked to be left alone, or failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClosedOrigin {
+    /// The origin.
+    pub origin: OriginKey,
+    /// When its back-off ends.
+    pub until: Timestamp,
 }
 
 /// One node as the queue sees it.

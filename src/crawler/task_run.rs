@@ -18,6 +18,7 @@ use super::settle::Verdict;
 use super::worker::CrawlerError;
 use crate::clock::Stopwatch;
 use crate::finding::{Checkpoint, Limited, TaskFailure, Validators, harmless};
+use crate::flow::ClosedOrigin;
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
@@ -371,10 +372,13 @@ impl TaskRun<'_> {
         }
     }
 
-    /// Tells the origin's gate that the server pushed back, if it did.
+    /// Tells the origin's gate that the server pushed back, if it did, and has the store remember it for the processes that
+    /// come after this one.
     async fn push_back(&self, origin: &OriginKey, pushback: Option<Pushback>) -> Result<(), CrawlerError> {
-        if let Some(pushback) = pushback {
-            self.context.queue.pushback(self.holder, origin, pushback).await?;
+        let Some(pushback) = pushback else { return Ok(()) };
+        let CrawlContext { queue, store, .. } = self.context;
+        if let Some(until) = queue.pushback(self.holder, origin, pushback).await? {
+            store.close_origins(vec![ClosedOrigin { origin: origin.clone(), until }]).await?;
         }
         Ok(())
     }

@@ -10,11 +10,11 @@ use super::LocalError;
 use super::health::observation_of;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
 use crate::planner::{
-    CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, QueueObservation, RunSnapshot,
-    SpentObservation, plan_run, uncounted,
+    CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, ORIGIN_PROTECTION, QueueObservation,
+    RunSnapshot, SpentObservation, plan_run, uncounted,
 };
 use crate::queue::Queue;
-use crate::store::{RunState, Spending, Store};
+use crate::store::{ClosedOrigin, RunState, Spending, Store};
 use crate::task::{CatalogName, NodeName, RunId};
 
 /// What a run was asked to do, as it was when it began: a resumed run goes on with this, whatever the files say now.
@@ -65,6 +65,8 @@ pub(super) struct Live {
     pub(super) interrupted: bool,
     /// What was spent before this process; matters to the first plan only.
     pub(super) spent: Arc<SpentObservation>,
+    /// Origins that earlier processes were to leave alone; matters to the first plan only.
+    pub(super) closed_origins: Arc<[ClosedOrigin]>,
 }
 
 /// Everything about a run at one moment.
@@ -79,6 +81,7 @@ pub(super) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> 
         policies: input.policies.clone(),
         remembered: input.remembered.clone(),
         spent: live.spent,
+        closed_origins: live.closed_origins,
         queue: live.queue,
         crawlers: live.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
         // One process, one run: all of its tokens are its own.
@@ -122,6 +125,16 @@ pub(super) async fn observe_spent(
     Ok(Arc::new(SpentObservation { spendings: spendings.collect(), ended_in_order }))
 }
 
+/// Origins whose servers asked earlier processes, of any run in this directory, to leave them alone. Frozen input says
+/// nothing of it: it is looked up at each start.
+pub(super) async fn observe_closed_origins(
+    store: &dyn Store,
+    now: Timestamp,
+) -> Result<Arc<[ClosedOrigin]>, LocalError> {
+    let latest = now.checked_add(ORIGIN_PROTECTION.max_backoff).unwrap_or(Timestamp::MAX);
+    Ok(store.closed_origins(now, latest).await?.into())
+}
+
 /// The run's queue.
 pub(super) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<QueueObservation, LocalError> {
     let ledger = queue.ledger(run).await?;
@@ -141,6 +154,13 @@ pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
         spec: String::new(),
         started_at: now,
     };
-    let live = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent: Arc::default() };
+    let live = Live {
+        now,
+        queue: None,
+        running_tokens: BTreeSet::new(),
+        interrupted: false,
+        spent: Arc::default(),
+        closed_origins: Arc::default(),
+    };
     plan_run(&build_snapshot(input, &state, live))
 }

@@ -16,7 +16,9 @@ use super::display::Display;
 use super::export::Format;
 use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_secrets};
-use super::observe::{Live, RunInput, build_snapshot, observe_queue, observe_remembered, observe_spent};
+use super::observe::{
+    Live, RunInput, build_snapshot, observe_closed_origins, observe_queue, observe_remembered, observe_spent,
+};
 use super::report::Report;
 use super::result_files::ResultFiles;
 use super::secrets::SecretSources;
@@ -113,7 +115,9 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
     let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
     let now = options.clock.now();
     let spent = observe_spent(store.as_ref(), &input, now).await?;
-    let first_look = Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent };
+    let closed_origins = observe_closed_origins(store.as_ref(), now).await?;
+    let first_look =
+        Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent, closed_origins };
     let mut plan = plan_run(&build_snapshot(&input, &state, first_look));
     for skipped in &plan.skipped {
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
@@ -154,6 +158,7 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
             running_tokens: crew.running_tokens(),
             interrupted: options.interrupt.is_cancelled(),
             spent: Arc::default(),
+            closed_origins: Arc::default(),
         };
         plan = plan_run(&build_snapshot(&input, &state, live));
         tick = TICK.max(looking.elapsed() * LOOKING_SHARE);

@@ -55,6 +55,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
                 nodes: node_configs.clone(),
                 budgets,
                 origin_protection: ORIGIN_PROTECTION,
+                closed_origins: snapshot.closed_origins.to_vec(),
             };
             steps.push(Step::OpenQueue { config: Box::new(config) });
             steps.push(Step::SeedNodes { nodes: nodes.clone() });

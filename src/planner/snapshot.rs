@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
-use crate::flow::Ledger;
+use crate::flow::{ClosedOrigin, Ledger};
 use crate::record::ContentHash;
 use crate::task::{NodeName, RunId};
 
@@ -32,6 +32,8 @@ pub struct RunSnapshot {
     pub remembered: Arc<BTreeMap<NodeName, NodeObservation>>,
     /// What was spent before this process.
     pub spent: Arc<SpentObservation>,
+    /// Origins whose servers asked earlier processes to leave them alone.
+    pub closed_origins: Arc<[ClosedOrigin]>,
     /// The run's queue; `None`: it has none yet.
     pub queue: Option<QueueObservation>,
     /// The run's crawlers.

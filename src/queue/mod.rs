@@ -40,8 +40,8 @@ pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, S
 pub use self::status::{DeadTask, Gate, LaneStatus, Waiting};
 pub use crate::finding::TaskFailure;
 pub use crate::flow::{
-    BudgetConfig, BudgetId, BudgetLimit, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig, SHORT_WINDOW,
-    SPENT_STRETCH, Spent, Unit,
+    BudgetConfig, BudgetId, BudgetLimit, ClosedOrigin, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig,
+    SHORT_WINDOW, SPENT_STRETCH, Spent, Unit,
 };
 use crate::task::{NodeName, OriginKey, RunId, Task};
 
@@ -70,10 +70,12 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// Makes the run's queue: empty, not frozen, without holders.
     ///
     /// - After it: nodes and gates are known. A budget that the instance knows already keeps what was spent and takes
-    ///   over this configuration; a new one begins with what [`BudgetConfig::spent`] says.
+    ///   over this configuration; a new one begins with what [`BudgetConfig::spent`] says. Origins of
+    ///   [`RunConfig::closed_origins`] back off until then at least, but not for longer than
+    ///   [`OriginProtection::max_backoff`] from now: a clock that was wrong closes none for ever.
     /// - Errors: [`RunExists`](QueueError::RunExists); [`BadConfig`](QueueError::BadConfig) if the configuration
     ///   contradicts itself.
-    /// - Cost: O(nodes + gates).
+    /// - Cost: O(nodes + gates + closed origins).
     async fn open(&self, config: RunConfig) -> Result<(), QueueError>;
 
     /// Replaces nodes and gates of a live run.
@@ -137,14 +139,20 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// - Cost: O(log n) each.
     async fn renew(&self, holder: &Holder, leases: &[LeaseRef]) -> Result<Vec<LeaseRef>, QueueError>;
 
-    /// Tells that a server pushed back on a request of the holder's.
+    /// Tells that a server pushed back on a request of the holder's. Returns until when the origin is left alone, to be
+    /// remembered beyond this queue ([`RunConfig::closed_origins`]); `None`: this says nothing new, and it is not.
     ///
     /// - After it: nobody's request goes to the origin until its back-off ends. A new event doubles the back-off and slows
     ///   the budgets of the holder's requests there; all pushbacks of one moment, and answers to requests that were sent
     ///   before the last event, are no new event and can only lengthen the back-off.
     /// - Errors: [`Fenced`](QueueError::Fenced).
     /// - Cost: O(leases of the run).
-    async fn pushback(&self, holder: &Holder, origin: &OriginKey, pushback: Pushback) -> Result<(), QueueError>;
+    async fn pushback(
+        &self,
+        holder: &Holder,
+        origin: &OriginKey,
+        pushback: Pushback,
+    ) -> Result<Option<Timestamp>, QueueError>;
 
     /// Frees a token and all leases of its holder, who is fenced. A token that nobody holds is fine.
     ///

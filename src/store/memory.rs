@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 use super::engine::read::{self, Found};
 use super::engine::rows::{Entry, Place};
-use super::engine::{Read, Table, Visit, Write, close, commit, nodes, runs, spending};
+use super::engine::{Read, Table, Visit, Write, close, commit, nodes, origins, runs, spending};
 use super::{
-    Change, CloseTraversal, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart, RunState,
-    SectionReport, SectionState, Spending, Store, StoreError, StoredRecord, TaskEffects, Traversal,
+    Change, CloseTraversal, ClosedOrigin, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart,
+    RunState, SectionReport, SectionState, Spending, Store, StoreError, StoredRecord, TaskEffects, Traversal,
 };
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -226,6 +226,14 @@ impl Store for MemoryStore {
 
     async fn end_spending(&self) -> Result<(), StoreError> {
         spending::end_spending(&mut self.tables())
+    }
+
+    async fn close_origins(&self, closed: Vec<ClosedOrigin>) -> Result<(), StoreError> {
+        origins::close_origins(&mut self.tables(), &closed)
+    }
+
+    async fn closed_origins(&self, now: Timestamp, latest: Timestamp) -> Result<Vec<ClosedOrigin>, StoreError> {
+        origins::closed_origins(&mut self.tables(), now, latest)
     }
 
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError> {

@@ -39,6 +39,7 @@ pub use self::node::{NodeOutcome, NodeReading, NodeState};
 pub use self::section::{FailedTask, ReadAs, ReadMode, SectionReport, SectionState};
 pub use self::spending::Spending;
 use crate::finding::{Checkpoint, Forgiven, Limited, Reading, Rejected, Validators};
+pub use crate::flow::ClosedOrigin;
 use crate::record::ContentHash;
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -126,6 +127,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Marks that no request is under way and none will be sent.
     async fn end_spending(&self) -> Result<(), StoreError>;
 
+    /// Remembers that origins are to be left alone, each until the latest moment that was said of it. Of more than
+    /// [`MAX_CLOSED_ORIGINS`] those whose back-off ends first are forgotten.
+    async fn close_origins(&self, closed: Vec<ClosedOrigin>) -> Result<(), StoreError>;
+
+    /// Origins that are to be left alone after `now`, in the order of their keys. What has passed is forgotten, and nothing
+    /// is remembered for longer than until `latest`: a clock that was wrong closes no origin for ever.
+    async fn closed_origins(&self, now: Timestamp, latest: Timestamp) -> Result<Vec<ClosedOrigin>, StoreError>;
+
     /// Every node that the store knows of this Catalog, with what is remembered.
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError>;
 
@@ -150,6 +159,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Reclaims space of what is no longer live. Atomic: a crash leaves the old state or the new one.
     async fn compact(&self) -> Result<(), StoreError>;
 }
+
+/// So many origins that are to be left alone are remembered.
+pub const MAX_CLOSED_ORIGINS: usize = 1 << 16;
 
 /// A shared store.
 pub type SharedStore = Arc<dyn Store>;

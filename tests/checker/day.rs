@@ -83,6 +83,7 @@ pub(crate) fn policy_config(policy: &Policy, nodes: usize) -> RunConfig {
             initial_backoff: Duration::from_secs(2),
             max_backoff: Duration::from_hours(1),
         },
+        closed_origins: Vec::new(),
     }
 }
 

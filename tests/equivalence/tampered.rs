@@ -219,6 +219,14 @@ impl Store for Tampered {
         self.write(self.store.end_spending()).await
     }
 
+    async fn close_origins(&self, closed: Vec<ClosedOrigin>) -> Result<(), StoreError> {
+        self.write(self.store.close_origins(closed)).await
+    }
+
+    async fn closed_origins(&self, now: Timestamp, latest: Timestamp) -> Result<Vec<ClosedOrigin>, StoreError> {
+        self.write(self.store.closed_origins(now, latest)).await
+    }
+
     async fn record_node(&self, run: &RunId, node: &NodeName, outcome: NodeOutcome) -> Result<(), StoreError> {
         self.write(self.store.record_node(run, node, outcome)).await
     }

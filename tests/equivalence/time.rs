@@ -95,7 +95,12 @@ impl Queue for ImpatientQueue {
         self.queue.renew(holder, leases).await
     }
 
-    async fn pushback(&self, holder: &Holder, origin: &OriginKey, pushback: Pushback) -> Result<(), QueueError> {
+    async fn pushback(
+        &self,
+        holder: &Holder,
+        origin: &OriginKey,
+        pushback: Pushback,
+    ) -> Result<Option<Timestamp>, QueueError> {
         self.queue.pushback(holder, origin, pushback).await
     }
 

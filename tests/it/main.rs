@@ -27,6 +27,7 @@ mod http;
 mod http_hostile;
 mod incremental;
 mod local;
+mod local_back_off;
 mod local_budgets;
 mod local_health;
 mod local_results;

@@ -13,7 +13,7 @@ use trawler::planner::{
     CrawlerState, InstanceSnapshot, NodeObservation, NodeSpending, QueueObservation, RunDemand, RunSnapshot,
     SpentObservation, plan_run, plan_shares, spec_hash, uncounted,
 };
-use trawler::queue::Ledger;
+use trawler::queue::{ClosedOrigin, Ledger};
 use trawler::task::{NodeName, RunId};
 
 #[derive(Deserialize)]
@@ -40,6 +40,9 @@ struct Observed {
     /// The process before did not end in order.
     #[serde(default)]
     crashed: bool,
+    /// Origins that earlier processes were to leave alone.
+    #[serde(default)]
+    closed_origins: Vec<ClosedOrigin>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -172,6 +175,7 @@ fn read_case(path: &Path) -> RunSnapshot {
         policies: policies.into(),
         remembered: remembered.into(),
         spent: Arc::new(SpentObservation { spendings: observed.spendings, ended_in_order: !observed.crashed }),
+        closed_origins: observed.closed_origins.into(),
         queue: observed.queue.map(|queue| QueueObservation {
             ledger: queue.ledger,
             ready: queue.ready,

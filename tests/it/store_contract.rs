@@ -7,6 +7,7 @@ mod harness;
 mod incremental;
 mod model;
 mod nested;
+mod origins;
 mod records;
 mod runs;
 mod spending;

@@ -1,6 +1,7 @@
 //! The queue's contract: every guarantee of the port's documentation, as tests that every adapter passes unchanged.
 //! Time is a clock that the test moves.
 
+mod closed;
 mod gates;
 mod holders;
 mod lifecycle;
@@ -112,6 +113,9 @@ macro_rules! contract {
             shared::what_earlier_processes_spent_counts_once,
             shared::what_was_spent_over_a_minute_closes_a_shorter_window_once,
             shared::after_a_crash_short_windows_start_spent_and_long_ones_as_they_were_left,
+            closed::an_origin_that_is_closed_from_the_start_hands_out_nothing_until_then,
+            closed::an_origin_is_left_alone_until_the_latest_moment_that_is_known,
+            closed::a_pushback_tells_until_when_the_origin_is_left_alone,
             usage::crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget,
             waiting::what_makes_work_claimable_ends_a_wait,
             waiting::a_change_between_claim_and_wait_is_not_missed,

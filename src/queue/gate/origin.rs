@@ -77,6 +77,11 @@ impl OriginGate {
         is_new
     }
 
+    /// It is to be left alone until then, at least.
+    pub fn close_until(&mut self, until: Moment) {
+        self.back_off_until = self.back_off_until.max(Some(until));
+    }
+
     /// A request sent then succeeded. One sent before the last event says nothing.
     pub fn success(&mut self, sent_at: Moment) {
         if Some(sent_at) > self.last_event {

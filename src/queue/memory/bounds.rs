@@ -45,6 +45,7 @@ fn config(run: &RunId, number: u32) -> RunConfig {
             initial_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_mins(1),
         },
+        closed_origins: Vec::new(),
     }
 }
 

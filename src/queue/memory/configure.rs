@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::run::Call;
-use crate::queue::{BudgetConfig, QueueError, RunConfig, Unit};
+use crate::queue::gate::Moment;
+use crate::queue::{BudgetConfig, ClosedOrigin, QueueError, RunConfig, Unit};
 
 /// Refuses what contradicts itself.
 pub(super) fn check(config: &RunConfig) -> Result<(), QueueError> {
@@ -78,6 +79,19 @@ impl Call<'_> {
         check(&config)?;
         self.apply(config);
         Ok(())
+    }
+
+    /// Leaves origins alone that were to be left alone before the run was opened.
+    pub(super) fn close_origins(&mut self, closed: &[ClosedOrigin]) {
+        let longest = self.run.lanes.protection.max_backoff;
+        for ClosedOrigin { origin, until } in closed {
+            let until = Moment::from(*until).min(self.now.plus(longest));
+            if until > self.now {
+                let origin = self.gates.origin(origin, self.now);
+                self.gates.origins[origin as usize].gate.close_until(until);
+                self.origin_changed(origin);
+            }
+        }
     }
 
     /// Takes over a configuration that was checked.

@@ -32,7 +32,10 @@ impl Instance {
         let key = index(self.runs.vacant_key());
         self.runs.insert(Run::new(key, &config));
         self.keys.insert(id, key);
-        self.work(key, now, |call| call.apply(config));
+        self.work(key, now, |call| {
+            call.close_origins(&config.closed_origins);
+            call.apply(config);
+        });
         Ok(())
     }
 

@@ -110,7 +110,12 @@ impl Queue for MemoryQueue {
         self.with(&holder.run, |call| call.renew(holder, leases))?
     }
 
-    async fn pushback(&self, holder: &Holder, origin: &OriginKey, pushback: Pushback) -> Result<(), QueueError> {
+    async fn pushback(
+        &self,
+        holder: &Holder,
+        origin: &OriginKey,
+        pushback: Pushback,
+    ) -> Result<Option<Timestamp>, QueueError> {
         self.with(&holder.run, |call| call.pushback(holder, origin, pushback))?
     }
 

@@ -218,7 +218,7 @@ impl Call<'_> {
         holder: &Holder,
         origin: &OriginKey,
         pushback: Pushback,
-    ) -> Result<(), QueueError> {
+    ) -> Result<Option<Timestamp>, QueueError> {
         self.run.admit(holder)?;
         let origin = self.gates.origin(origin, self.now);
         let asks =
@@ -234,7 +234,7 @@ impl Call<'_> {
             }
         }
         self.origin_changed(origin);
-        Ok(())
+        Ok(self.gates.origins[origin as usize].gate.backs_off_until(self.now).map(Timestamp::from))
     }
 
     pub(super) fn release_holder(&mut self, token: u32, cause: ReleaseCause) -> Released {

@@ -15,6 +15,7 @@
 //! | records | section's key, record id |
 //! | changes | Catalog, 0, last sequence of the block |
 //! | spendings | level, second at which the stretch starts, node |
+//! | closed_origins | origin |
 
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, TaskId};
 

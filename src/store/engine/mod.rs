@@ -8,6 +8,7 @@ pub(super) mod commit;
 mod feed;
 mod keys;
 pub(super) mod nodes;
+pub(super) mod origins;
 pub(super) mod read;
 pub(super) mod rows;
 pub(super) mod runs;
@@ -37,11 +38,12 @@ pub(super) enum Table {
     Records,
     Changes,
     Spendings,
+    ClosedOrigins,
 }
 
 impl Table {
     /// All of them, in the order of their numbers.
-    pub(super) const ALL: [(Self, &'static str); 14] = [
+    pub(super) const ALL: [(Self, &'static str); 15] = [
         (Self::Meta, "meta"),
         (Self::Catalogs, "catalogs"),
         (Self::Runs, "runs"),
@@ -56,6 +58,7 @@ impl Table {
         (Self::Records, "records"),
         (Self::Changes, "changes"),
         (Self::Spendings, "spendings"),
+        (Self::ClosedOrigins, "closed_origins"),
     ];
 }
 

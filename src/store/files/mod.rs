@@ -33,10 +33,10 @@ pub use self::open::STATE_DIR;
 use self::segments::Segments;
 use self::writer::{WriteTables, Writer};
 use super::engine::read::{self, Found};
-use super::engine::{close, commit, nodes, runs, spending};
+use super::engine::{close, commit, nodes, origins, runs, spending};
 use super::{
-    Change, CloseTraversal, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart, RunState,
-    SectionReport, SectionState, Spending, Store, StoreError, StoredRecord, TaskEffects, Traversal,
+    Change, CloseTraversal, ClosedOrigin, Committed, NodeOutcome, NodeState, Opened, RecordFilter, RecordKey, RunStart,
+    RunState, SectionReport, SectionState, Spending, Store, StoreError, StoredRecord, TaskEffects, Traversal,
 };
 use crate::task::{CatalogName, NodeName, RunId, SectionKey, Task, TaskId};
 
@@ -210,6 +210,14 @@ impl Store for FileStore {
 
     async fn end_spending(&self) -> Result<(), StoreError> {
         self.write(|tables| spending::end_spending(tables)).await
+    }
+
+    async fn close_origins(&self, closed: Vec<ClosedOrigin>) -> Result<(), StoreError> {
+        self.write(move |tables| origins::close_origins(tables, &closed)).await
+    }
+
+    async fn closed_origins(&self, now: Timestamp, latest: Timestamp) -> Result<Vec<ClosedOrigin>, StoreError> {
+        self.write(move |tables| origins::closed_origins(tables, now, latest)).await
     }
 
     async fn nodes(&self, catalog: &CatalogName) -> Result<BTreeMap<NodeName, NodeState>, StoreError> {

@@ -159,6 +159,7 @@ pub(super) fn config(nodes: &[&str]) -> RunConfig {
             initial_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_mins(1),
         },
+        closed_origins: Vec::new(),
     }
 }
 

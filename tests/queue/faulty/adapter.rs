@@ -112,9 +112,16 @@ impl Queue for Faulty {
         self.inner.renew(holder, leases).await
     }
 
-    async fn pushback(&self, holder: &Holder, origin: &OriginKey, pushback: Pushback) -> Result<(), QueueError> {
+    async fn pushback(
+        &self,
+        holder: &Holder,
+        origin: &OriginKey,
+        pushback: Pushback,
+    ) -> Result<Option<Timestamp>, QueueError> {
         if self.has(Fault::IgnoresPushbacks) {
-            return self.inner.renew(holder, &[]).await.map(drop);
+            // Told of another origin, it says what it should, and does nothing.
+            let elsewhere = OriginKey::from(format!("{origin}/elsewhere"));
+            return self.inner.pushback(holder, &elsewhere, pushback).await;
         }
         self.inner.pushback(holder, origin, pushback).await
     }

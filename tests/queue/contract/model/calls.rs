@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use trawler::queue::{
     Holder, JoinRequest, Pushback, PushbackKind, Pushed, QueueError, ReleaseCause, SettleResult, Settled, Settlement,
 };
@@ -212,12 +213,14 @@ impl Model {
         let retry_after = retry_after_ms.map(|ms| Duration::from_millis(ms.into()));
         let pushback = Pushback { kind, retry_after };
         let answer = self.queue.pushback(&holder, &origin_key(ORIGINS[origin]), pushback).await;
-        same(Law::Answer, &answer, &Ok(()))?;
         let mut asking: Vec<_> = self.runs[run].tasks.values().filter_map(asked).collect();
         asking.retain(|(asked, ..)| *asked == origin);
         let sent_at = asking.iter().map(|(_, sent_at, _)| *sent_at).max();
         let now = self.now();
-        if !self.origins[origin].pushback(now, sent_at, retry_after_ms.map(i64::from)) {
+        let is_new = self.origins[origin].pushback(now, sent_at, retry_after_ms.map(i64::from));
+        let until = self.origins[origin].backs_off_until(now).map(|ms| Timestamp::from_millisecond(ms).unwrap());
+        same(Law::Answer, &answer, &Ok(until))?;
+        if !is_new {
             self.tally.count("pushback of a known event");
             return Ok(());
         }
