@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::http::{HttpClient, NodeAccess};
 use super::progress::Progress;
 use super::settle::RetryPolicy;
-use super::task_run::Traversals;
+use super::traversals::Traversals;
 use crate::clock::SharedClock;
 use crate::protocol::{NodeContext, SharedReader};
 use crate::queue::SharedQueue;

@@ -10,11 +10,13 @@ mod effects;
 pub mod http;
 mod progress;
 mod settle;
+mod task_gate;
 mod task_run;
+mod traversals;
 mod worker;
 
 pub use context::{CrawlContext, CrawlNode, NodeLimits};
 pub use progress::{NodeCounts, NodeProgress, Progress, StageSeconds};
 pub use settle::RetryPolicy;
-pub use task_run::Traversals;
+pub use traversals::Traversals;
 pub use worker::{CrawlEnd, Crawler, CrawlerError};

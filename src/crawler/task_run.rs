@@ -1,70 +1,31 @@
 //! One task, from lease to settlement: permit, fetch, decode, store.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
 use super::effects::{Answer, page_effects};
-use super::http::{Failure, FetchError, Fetched, GateClosed, RequestGate};
+use super::http::{Failure, FetchError, Fetched};
 use super::progress::Stage;
 use super::settle::Verdict;
+use super::task_gate::{TaskGate, pushback_of};
+use super::traversals::{OpenSection, SectionWork};
 use super::worker::CrawlerError;
 use crate::clock::Stopwatch;
-use crate::finding::{Checkpoint, Limited, TaskFailure, Validators, harmless};
+use crate::finding::{Limited, harmless};
 use crate::flow::ClosedOrigin;
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
-use crate::queue::{Holder, LeaseRef, Leased, Permit, Pushback, PushbackKind, SettleResult, Settlement};
-use crate::store::{Committed, FailedTask, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal};
-use crate::task::{OriginKey, SectionKey, Task, TaskId, TaskKind};
+use crate::queue::{Holder, LeaseRef, Leased, Pushback, SettleResult, Settlement};
+use crate::store::{Committed, FailedTask, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult};
+use crate::task::{OriginKey, Task, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
 const LARGE_BODY_BYTES: usize = 1024 * 1024;
-
-/// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
-const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
-
-/// The traversals that this process has open: as many as are under way, not as many as the run has. Its crawlers share
-/// them: what one has counted towards a limit, or spent on a try that failed, counts for whoever goes on.
-#[derive(Debug, Default)]
-pub struct Traversals {
-    sections: Mutex<HashMap<SectionKey, Arc<OnceCell<SectionWork>>>>,
-    /// Tries that failed, of tasks that will be tried again.
-    tries: Mutex<HashMap<TaskId, Tries>>,
-}
-
-/// What a task went through before.
-#[derive(Debug, Default)]
-struct Tries {
-    /// Requests: they count as the task's when it is settled.
-    requests: u64,
-    failures: Vec<TaskFailure>,
-}
-
-/// A section as this process works on it.
-#[derive(Debug)]
-enum SectionWork {
-    Open(Box<OpenSection>),
-    /// Another run has it, or this run has closed it.
-    Skipped(String),
-}
-
-#[derive(Debug)]
-struct OpenSection {
-    traversal: Traversal,
-    /// What is asked of the node; what is remembered of other questions is no answer to it.
-    question: String,
-    validators: Option<Validators>,
-    checkpoint: Option<Checkpoint>,
-    so_far: Mutex<SoFar>,
-}
 
 /// How a task was left.
 pub(super) struct Finished {
@@ -163,7 +124,12 @@ impl TaskRun<'_> {
             .validators
             .as_ref()
             .filter(|_| request.conditional && self.task.kind == TaskKind::Root && !self.task.is_again);
-        let gate = TaskGate { run: self };
+        let gate = TaskGate {
+            context: self.context,
+            holder: self.holder,
+            lease: &self.lease,
+            permit_lasts_until: self.permit_lasts_until,
+        };
         let fetching = Stopwatch::start();
         let fetched = self.context.http.send(&request, &node.access, &gate, validators).await;
         self.context.progress.add_time(Stage::Fetch, fetching.elapsed());
@@ -285,14 +251,6 @@ impl TaskRun<'_> {
         Ok(Done { result: SettleResult::Done { feedback }, documents, bytes })
     }
 
-    fn sections(&self) -> MutexGuard<'_, HashMap<SectionKey, Arc<OnceCell<SectionWork>>>> {
-        self.context.traversals.sections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tries(&self) -> MutexGuard<'_, HashMap<TaskId, Tries>> {
-        self.context.traversals.tries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What requests of this task have cost: the first one what the queue takes for it, the others one call each.
     fn calls(&self, requests: u64) -> u64 {
         let per_document = self.node().map_or(1, |node| u64::from(node.api_calls_per_document));
@@ -305,7 +263,7 @@ impl TaskRun<'_> {
         if requests == 0 {
             return Ok(());
         }
-        self.tries().entry(self.task.id).or_default().requests += requests;
+        self.context.traversals.add_requests(self.task.id, requests);
         let spending = Spending::none(self.task.section.node.clone(), self.context.clock.now());
         self.context.store.spend(vec![Spending { calls: self.calls(requests), ..spending }]).await
     }
@@ -315,13 +273,12 @@ impl TaskRun<'_> {
         effects.close_when_drained = Some(self.context.close_request(None));
         if effects.task == self.task.id {
             (effects.calls, effects.at) = (self.calls(effects.requests), self.context.clock.now());
-            effects.requests += self.tries().remove(&self.task.id).unwrap_or_default().requests;
+            effects.requests += self.context.traversals.settle(self.task.id);
         }
         let committed = self.context.store.commit(&open.traversal, effects).await?;
         if committed.closed {
             self.context.progress.close_section(&open.traversal.section);
-            // A straggler is told by the store that the section is closed.
-            self.sections().remove(&open.traversal.section);
+            self.context.traversals.close(&open.traversal.section);
         }
         Ok(committed)
     }
@@ -357,8 +314,7 @@ impl TaskRun<'_> {
         match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
             Verdict::Retry(delay) => {
                 self.spend_in_vain(requests).await?;
-                let now = self.context.clock.now();
-                TaskFailure::note(&mut self.tries().entry(self.task.id).or_default().failures, now, &sentence);
+                self.context.traversals.note_failure(self.task.id, self.context.clock.now(), &sentence);
                 debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
                     delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
@@ -391,7 +347,7 @@ impl TaskRun<'_> {
             Err(_) => return Ok(()),
         };
         if let Some(SectionWork::Open(open)) = work.get() {
-            let earlier = self.tries().get(&self.task.id).map(|tries| tries.failures.clone()).unwrap_or_default();
+            let earlier = self.context.traversals.failures(self.task.id);
             let (kind, page) = (self.task.kind, self.task.page);
             let failed = FailedTask { kind, page, why: why.to_owned(), earlier, may_be_ours };
             let effects = TaskEffects {
@@ -427,10 +383,7 @@ impl TaskRun<'_> {
 
     /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
     async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
-        let cell = {
-            let mut opened = self.sections();
-            opened.entry(self.task.section.clone()).or_default().clone()
-        };
+        let cell = self.context.traversals.section(&self.task.section);
         cell.get_or_try_init(|| self.open_traversal()).await?;
         Ok(cell)
     }
@@ -454,48 +407,6 @@ impl TaskRun<'_> {
     fn count(&self, add: impl FnOnce(&super::progress::NodeProgress)) {
         if let Some(progress) = self.context.progress.node(&self.task.section.node) {
             add(progress);
-        }
-    }
-}
-
-/// How the server pushed back, if it did.
-fn pushback_of(error: &FetchError) -> Option<Pushback> {
-    let kind = match &error.failure {
-        _ if !error.is_pushback() => return None,
-        Failure::Status(status) if status.status == 429 => PushbackKind::TooManyRequests,
-        Failure::Status(_) => PushbackKind::Unavailable,
-        _ => PushbackKind::Timeout,
-    };
-    Some(Pushback { kind, retry_after: error.retry_after() })
-}
-
-/// Asks the queue for the further requests of one task.
-struct TaskGate<'a> {
-    run: &'a TaskRun<'a>,
-}
-
-#[async_trait]
-impl RequestGate for TaskGate<'_> {
-    fn first_permit_lasts_until(&self) -> Timestamp {
-        self.run.permit_lasts_until
-    }
-
-    async fn permit(&self, origin: &OriginKey) -> Result<(), GateClosed> {
-        let context = self.run.context;
-        let give_up_at = context.clock.now() + MAX_GATE_WAIT;
-        loop {
-            match context.queue.permit(self.run.holder, &self.run.lease, origin).await {
-                Ok(Permit::Granted) => return Ok(()),
-                Ok(Permit::Wait { until, .. }) if until <= give_up_at => {
-                    let wait = until.duration_since(context.clock.now());
-                    tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
-                }
-                Ok(Permit::Wait { until, .. }) => {
-                    return Err(GateClosed { until: Some(until), why: "its gate opens only later".into() });
-                }
-                Ok(Permit::Frozen) => return Err(GateClosed { until: None, why: "the run is frozen".into() }),
-                Err(error) => return Err(GateClosed { until: None, why: error.to_string().into() }),
-            }
         }
     }
 }
