@@ -1,8 +1,10 @@
 //! Carrying out a plan's steps: the only place of local mode that changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -10,12 +12,14 @@ use tracing::{info, warn};
 use super::LocalError;
 use super::health::{expired_nodes, proves_absence, reading_of};
 use super::observe::RunInput;
-use super::run::find_node;
 use crate::crawler::{CrawlContext, CrawlEnd, Crawler, CrawlerError};
 use crate::planner::{ExecutionPlan, SkippedNode, Step, Verdict, spec_hash};
 use crate::queue::{ReleaseCause, RunConfig};
-use crate::store::{NodeOutcome, NodeReading, RunState, SectionReport};
+use crate::store::{NodeOutcome, NodeReading, RunState, SectionReport, StoreError};
 use crate::task::{NodeName, Task};
+
+/// Steps of the store that are waited for together when the books are closed.
+const STEPS_AT_A_TIME: usize = 64;
 
 /// How many tasks are read from the store at a time when a run is resumed.
 const RESUME_BATCH: usize = 10_000;
@@ -153,9 +157,8 @@ impl Crew {
         let unfinished = cut_short.unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
         store.cut_short(run, self.context.close_request(Some(unfinished))).await?;
         if may_sweep {
-            for node in books.crawled {
-                store.sweep_unlisted(run, node, self.context.close_request(None)).await?;
-            }
+            let sweep = |node| store.sweep_unlisted(run, node, self.context.close_request(None));
+            at_a_time(books.crawled.iter().map(sweep)).await?;
         }
         for node in books.removed {
             store.sweep_removed_node(run, node, self.context.close_request(None)).await?;
@@ -182,20 +185,21 @@ impl Crew {
             sections.entry(&report.section.node).or_default().push(report);
         }
         let at = self.context.clock.now();
+        let by_name = books.input.nodes_by_name();
         let mut readings = Vec::new();
         for name in books.crawled {
             let of_node = sections.get(name).map(Vec::as_slice).unwrap_or_default();
-            let (Some(reading), Some(node)) = (reading_of(of_node), find_node(books.input, name)) else { continue };
-            readings.push((name, node, reading));
+            let (Some(reading), Some(node)) = (reading_of(of_node), by_name.get(name.as_str())) else { continue };
+            readings.push((name, *node, reading));
         }
         let proves_absence = proves_absence(books.input, readings.iter().map(|(_, _, reading)| *reading));
-        for (name, node, reading) in &mut readings {
-            if *reading == NodeReading::Nothing && !proves_absence {
-                *reading = NodeReading::Inconclusive;
-            }
-            let outcome = NodeOutcome { reading: *reading, spec_hash: spec_hash(&node.spec), at };
-            store.record_node(&self.state.run, name, outcome).await?;
-        }
+        let steps = readings.iter().map(|&(name, node, reading)| {
+            let is_inconclusive = reading == NodeReading::Nothing && !proves_absence;
+            let reading = if is_inconclusive { NodeReading::Inconclusive } else { reading };
+            let outcome = NodeOutcome { reading, spec_hash: spec_hash(&node.spec), at };
+            store.record_node(&self.state.run, name, outcome)
+        });
+        at_a_time(steps).await?;
         if !proves_absence {
             return Ok(Vec::new());
         }
@@ -204,6 +208,13 @@ impl Crew {
         let left_alone = books.skipped.iter().filter(|skipped| skipped.reason.is_outage()).map(|skipped| &skipped.node);
         Ok(in_vain.chain(left_alone).cloned().collect())
     }
+}
+
+/// Waits for many small steps of the store, several at a time and in their order: the store makes them durable together.
+async fn at_a_time<T>(
+    steps: impl Iterator<Item = impl Future<Output = Result<T, StoreError>>>,
+) -> Result<(), StoreError> {
+    stream::iter(steps).buffered(STEPS_AT_A_TIME).try_for_each(|_| ready(Ok(()))).await
 }
 
 /// What is known of a run's nodes when its books are closed.

@@ -14,7 +14,7 @@ use super::health::observation_of;
 use super::observe::RunInput;
 use super::report::{Report, ReportInput, Totals, build_report};
 use super::result_files::ResultFiles;
-use super::run::{REPORT_FILE, RunEnd, RunOptions, find_node};
+use super::run::{REPORT_FILE, RunEnd, RunOptions};
 use crate::api::RemovalPolicy;
 use crate::crawler::CrawlContext;
 use crate::planner::{Health, SkippedNode, Verdict, describe_default_budget, health};
@@ -41,8 +41,10 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
     let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
     let books = Books { input: &input, crawled: &nodes, skipped: &skipped, removed: &removed, verdict };
     let expired = crew.close_books(&books).await?;
-    let asked_protocol =
-        |name: &NodeName| find_node(&input, name).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default();
+    let by_name = input.nodes_by_name();
+    let asked_protocol = |name: &NodeName| {
+        by_name.get(name.as_str()).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default()
+    };
     let report = build_report(ReportInput {
         run: state.run.clone(),
         number: state.number,
@@ -59,7 +61,7 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
         sections: store.reports(&state.run).await?,
         known: store.nodes(&catalog).await?,
         expired,
-        health: &|name, state| match find_node(&input, name) {
+        health: &|name, state| match by_name.get(name.as_str()) {
             Some(node) => health(&observation_of(state), &node.spec, &input.catalog.spec.node_health),
             None => Health::Online,
         },
@@ -117,8 +119,10 @@ fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec
     }
     let selector = &input.catalog.spec.catalog_node_selector;
     let none = BTreeMap::new();
+    let by_name = input.nodes_by_name();
     let selected = |name: &NodeName| {
-        find_node(input, name).is_some_and(|node| selector.matches(node.metadata.labels.as_ref().unwrap_or(&none)))
+        let found = by_name.get(name.as_str());
+        found.is_some_and(|node| selector.matches(node.metadata.labels.as_ref().unwrap_or(&none)))
     };
     known.iter().filter(|(name, state)| state.records > 0 && !selected(name)).map(|(name, _)| name.clone()).collect()
 }

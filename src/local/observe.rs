@@ -1,6 +1,6 @@
 //! NodeReading what a decision needs: the frozen input, the store's memory, the queue.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -39,6 +39,11 @@ impl RunInput {
     /// The Catalog's name.
     pub fn catalog_name(&self) -> CatalogName {
         CatalogName::from(self.catalog.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    /// All nodes by their names: for those who look up more than one.
+    pub(super) fn nodes_by_name(&self) -> HashMap<&str, &CatalogNode> {
+        self.nodes.iter().filter_map(|node| Some((node.metadata.name.as_deref()?, node))).collect()
     }
 
     /// On one machine one process serves every crawler class: classes are a matter of pods.

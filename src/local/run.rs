@@ -22,7 +22,7 @@ use super::observe::{
 use super::report::Report;
 use super::result_files::ResultFiles;
 use super::secrets::SecretSources;
-use crate::api::{CatalogNode, RunMode};
+use crate::api::RunMode;
 use crate::clock::{SharedClock, Stopwatch};
 use crate::crawler::http::{HttpClient, HttpConfig};
 use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy, Traversals};
@@ -287,8 +287,9 @@ fn build_nodes(
     let readers = Readers::new();
     let mut nodes = BTreeMap::new();
     let mut problems = BTreeMap::new();
+    let by_name = input.nodes_by_name();
     for name in &plan.nodes {
-        let Some(node) = find_node(input, name) else { continue };
+        let Some(node) = by_name.get(name.as_str()) else { continue };
         let built = read_secrets(&node.spec, &options.secrets, &options.manifests).and_then(|secrets| {
             build_crawl_node(name.clone(), &node.spec, secrets, &readers, options.http.max_decoded_bytes)
         });
@@ -302,10 +303,6 @@ fn build_nodes(
         }
     }
     (nodes, problems)
-}
-
-pub(super) fn find_node<'a>(input: &'a RunInput, name: &NodeName) -> Option<&'a CatalogNode> {
-    input.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name.as_str()))
 }
 
 fn is_stopping(plan: &ExecutionPlan) -> bool {
