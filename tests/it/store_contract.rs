@@ -9,6 +9,7 @@ mod model;
 mod nested;
 mod origins;
 mod records;
+mod remembered;
 mod runs;
 mod spending;
 
