@@ -154,6 +154,7 @@ fn node(number: u32, budget: BudgetId) -> NodeConfig {
         priority: 0,
         suspended: false,
         api_calls_per_document: 1,
+        brief: Arc::default(),
     }
 }
 
@@ -184,6 +185,7 @@ fn config(run: &RunId, nodes: Vec<NodeConfig>, budgets: Vec<BudgetConfig>) -> Ru
             max_backoff: Duration::from_mins(1),
         },
         closed_origins: Vec::new(),
+        brief: Arc::default(),
     }
 }
 

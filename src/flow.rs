@@ -32,6 +32,9 @@ pub struct RunConfig {
     /// Origins that are to be left alone from the start. Taken when the run is opened, never again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub closed_origins: Vec<ClosedOrigin>,
+    /// What crawlers of other processes are to know of the run: text that only they understand. Never holds a secret.
+    #[serde(skip)]
+    pub brief: Arc<str>,
 }
 
 /// An origin whose server asked to be left alone, or failed.
@@ -60,6 +63,9 @@ pub struct NodeConfig {
     pub suspended: bool,
     /// What one [`TaskKind::Dataset`](crate::task::TaskKind::Dataset) request costs in calls.
     pub api_calls_per_document: u32,
+    /// What crawlers of other processes are to know of the node: text that only they understand. Never holds a secret.
+    #[serde(skip)]
+    pub brief: Arc<str>,
 }
 
 /// Names a budget: a policy, and what it is divided by (`budgetPer`).

@@ -111,7 +111,7 @@ impl Shift<'_> {
             }
             let wake = async {
                 match come_back {
-                    Some((until, sequence)) => context.queue.wait(&context.run, sequence, until).await,
+                    Some((until, sequence)) => context.queue.wait(&context.run, sequence, until).await.map(drop),
                     None => std::future::pending().await,
                 }
             };

@@ -72,6 +72,7 @@ pub(super) fn assign_budgets(
                 priority: node.spec.priority,
                 suspended: false,
                 api_calls_per_document: node.spec.api_calls_per_document,
+                brief: Arc::default(),
             }
         })
         .collect();

@@ -1,5 +1,6 @@
 //! Deciding one run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -56,6 +57,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
                 budgets,
                 origin_protection: ORIGIN_PROTECTION,
                 closed_origins: snapshot.closed_origins.to_vec(),
+                brief: Arc::default(),
             };
             steps.push(Step::OpenQueue { config: Box::new(config) });
             steps.push(Step::SeedNodes { nodes: nodes.clone() });

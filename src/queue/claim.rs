@@ -1,5 +1,7 @@
 //! What a holder asks for, and what it gets: places, tasks, permits.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::Gate;
@@ -31,6 +33,8 @@ pub struct Holder {
     pub group: String,
     /// Raised by every join.
     pub fence: u64,
+    /// How long its leases last without renewal.
+    pub lease: Duration,
 }
 
 /// A holder's lease on a task.

@@ -66,11 +66,34 @@ pub enum QueueError {
         /// What is wrong.
         why: String,
     },
+    /// The queue is not the one that the caller knew: it was emptied, swapped or rolled back.
+    #[error("the queue of run {run} was lost: {why}")]
+    Lost {
+        /// The run.
+        run: RunId,
+        /// How that is known.
+        why: String,
+    },
+    /// The queue's server could not be reached, or could not do it at present; whether the call took effect is not known.
+    #[error("{why}")]
+    Unreachable {
+        /// A sentence: what happened, where.
+        why: String,
+    },
+    /// The queue's server will not do it before a person acts.
+    #[error("{why}")]
+    Refused {
+        /// A sentence: what was refused, why, and what to do.
+        why: String,
+    },
 }
 
 impl QueueError {
     /// What follows for the crawler that was refused.
     pub fn outcome(&self) -> Outcome {
-        Outcome::Terminal
+        match self {
+            Self::Unreachable { .. } => Outcome::RETRY,
+            _ => Outcome::Terminal,
+        }
     }
 }

@@ -25,6 +25,7 @@ mod claim;
 mod error;
 pub mod gate;
 pub mod memory;
+pub mod redis;
 mod settle;
 mod status;
 
@@ -37,13 +38,13 @@ use jiff::Timestamp;
 pub use self::claim::{Claim, Holder, JoinRequest, LeaseRef, Leased, Permit};
 pub use self::error::QueueError;
 pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, SettleResult, Settled, Settlement};
-pub use self::status::{DeadTask, Gate, LaneStatus, Waiting};
+pub use self::status::{DeadTask, Gate, HolderStatus, LaneStatus, QueuedTask, RunStatus, TaskState, Waiting, Woken};
 pub use crate::finding::TaskFailure;
 pub use crate::flow::{
     BudgetConfig, BudgetId, BudgetLimit, ClosedOrigin, Ledger, NodeConfig, OpenInterval, OriginProtection, RunConfig,
     SHORT_WINDOW, SPENT_STRETCH, Spent, Unit,
 };
-use crate::task::{NodeName, OriginKey, RunId, Task};
+use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// A node's turn in its lane: so many tasks, then the next node.
 pub const TURN_TASKS: u32 = 10;
@@ -195,6 +196,43 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// - Cost: O(k).
     async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError>;
 
+    /// The runs of the instance, in the order of their ids.
+    ///
+    /// - Cost: O(runs).
+    async fn runs(&self) -> Result<Vec<RunStatus>, QueueError>;
+
+    /// Who has joined, in the order of their tokens.
+    ///
+    /// - Cost: O(holders).
+    async fn holders(&self, run: &RunId) -> Result<Vec<HolderStatus>, QueueError>;
+
+    /// Tasks that are queued, delayed or leased, at most `limit`, in no particular order but by node. A look for people.
+    ///
+    /// - Cost: O(n).
+    async fn peek(&self, run: &RunId, limit: usize) -> Result<Vec<QueuedTask>, QueueError>;
+
+    /// Puts dead tasks back: those named, or all. Returns how many were put back.
+    ///
+    /// - After it: they are queued behind the others of their status, without charges, attempts and history. Only those
+    ///   that are kept ([`Queue::dead`]) can be put back; those of a removed node are dropped.
+    /// - Cost: O(k log n).
+    async fn retry_dead(&self, run: &RunId, tasks: Option<&[TaskId]>) -> Result<u64, QueueError>;
+
+    /// Drops tasks that are queued or delayed. Returns how many were.
+    ///
+    /// - Cost: O(k log n).
+    async fn drop_tasks(&self, run: &RunId, tasks: &[TaskId]) -> Result<u64, QueueError>;
+
+    /// What whoever opened the run has to say to its crawlers ([`RunConfig::brief`]).
+    ///
+    /// - Cost: O(1).
+    async fn brief(&self, run: &RunId) -> Result<Arc<str>, QueueError>;
+
+    /// What crawlers are to know of these nodes ([`NodeConfig::brief`]); `None` for those that the run never had.
+    ///
+    /// - Cost: O(k).
+    async fn node_briefs(&self, run: &RunId, nodes: &[NodeName]) -> Result<Vec<Option<Arc<str>>>, QueueError>;
+
     /// Recounts everything, checks that what is ready can be reached, repairs, and reports what it repaired: nothing, if
     /// the adapter is right.
     ///
@@ -202,10 +240,11 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError>;
 
     /// Returns when something may have become claimable since `seen` (a [`Claim::Wait`]'s `sequence`), at the latest
-    /// at `until`. May return early, never late; a change between the claim and this call is not missed.
+    /// at `until`. May return early, never late; a change between the claim and this call is not missed. Once `until` has
+    /// passed it returns at once, and says whether anything changed before.
     ///
     /// - Errors: [`NoSuchRun`](QueueError::NoSuchRun) also if the run is closed meanwhile.
-    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<(), QueueError>;
+    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<Woken, QueueError>;
 
     /// Forgets the run. Idempotent.
     ///

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{BudgetId, TaskFailure, Unit};
-use crate::task::{NodeName, OriginKey, Task};
+use super::{BudgetId, Ledger, TaskFailure, Unit};
+use crate::task::{NodeName, OriginKey, RunId, Task};
 
 /// What must be open for a request to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,4 +94,82 @@ pub struct Waiting {
     pub gate: Gate,
     /// When it opens.
     pub until: Timestamp,
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// Something changed since.
+    Changed,
+    /// Its moment came.
+    Moment,
+}
+
+/// A run of the instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStatus {
+    /// The run.
+    pub run: RunId,
+    /// Hands out nothing.
+    pub frozen: bool,
+    /// Its share of what it has in common with other runs.
+    pub weight: u32,
+    /// Who has joined.
+    pub holders: u32,
+    /// How many may.
+    pub max_holders: u32,
+    /// Its account.
+    pub ledger: Ledger,
+}
+
+/// A holder of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderStatus {
+    /// Its token.
+    pub token: u32,
+    /// Who it is.
+    pub uid: String,
+    /// Its group.
+    pub group: String,
+    /// Tasks that it works on.
+    pub leased: u64,
+    /// Works on a task that was in a crash, and on nothing else.
+    pub is_alone: bool,
+    /// When the first of its leases lapses, unless it is renewed.
+    pub next_lapse: Option<Timestamp>,
+}
+
+/// A task that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedTask {
+    /// The task.
+    pub task: Task,
+    /// Where it stands.
+    pub state: TaskState,
+    /// How often it was handed out, without the times it was released untried or its holder was disrupted.
+    pub attempts: u32,
+    /// How often a crawler crashed while it worked on it.
+    pub charges: u32,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum TaskState {
+    /// Ready, though perhaps behind a closed gate.
+    Queued,
+    /// Waits out a retry's delay.
+    Delayed {
+        /// Until then.
+        until: Timestamp,
+    },
+    /// Is worked on.
+    Leased {
+        /// By whom.
+        token: u32,
+        /// When its lease lapses, unless it is renewed.
+        lapses: Timestamp,
+    },
 }

@@ -60,6 +60,7 @@ pub(crate) fn policy_config(policy: &Policy, nodes: usize) -> RunConfig {
         priority: 0,
         suspended: false,
         api_calls_per_document: 1,
+        brief: Arc::default(),
     };
     let budget = BudgetConfig {
         id: BudgetId("limited".into()),
@@ -84,6 +85,7 @@ pub(crate) fn policy_config(policy: &Policy, nodes: usize) -> RunConfig {
             max_backoff: Duration::from_hours(1),
         },
         closed_origins: Vec::new(),
+        brief: Arc::default(),
     }
 }
 

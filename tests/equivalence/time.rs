@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use trawler::clock::Clock;
 use trawler::queue::memory::MemoryQueue;
 use trawler::queue::*;
-use trawler::task::{NodeName, OriginKey, RunId, Task};
+use trawler::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// A clock that is moved.
 #[derive(Debug)]
@@ -52,15 +52,15 @@ impl ImpatientQueue {
 
 #[async_trait]
 impl Queue for ImpatientQueue {
-    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<(), QueueError> {
+    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<Woken, QueueError> {
         let soon = Duration::from_millis(1);
         while tokio::time::timeout(soon, self.queue.wait(run, seen, Timestamp::MAX)).await.is_err() {
             if self.queue.ledger(run).await?.leased == 0 {
                 self.clock.jump_to(until);
-                return Ok(());
+                return Ok(Woken::Moment);
             }
         }
-        Ok(())
+        Ok(Woken::Changed)
     }
 
     async fn open(&self, config: RunConfig) -> Result<(), QueueError> {
@@ -130,6 +130,34 @@ impl Queue for ImpatientQueue {
 
     async fn dead(&self, run: &RunId, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
         self.queue.dead(run, limit).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunStatus>, QueueError> {
+        self.queue.runs().await
+    }
+
+    async fn holders(&self, run: &RunId) -> Result<Vec<HolderStatus>, QueueError> {
+        self.queue.holders(run).await
+    }
+
+    async fn peek(&self, run: &RunId, limit: usize) -> Result<Vec<QueuedTask>, QueueError> {
+        self.queue.peek(run, limit).await
+    }
+
+    async fn retry_dead(&self, run: &RunId, tasks: Option<&[TaskId]>) -> Result<u64, QueueError> {
+        self.queue.retry_dead(run, tasks).await
+    }
+
+    async fn drop_tasks(&self, run: &RunId, tasks: &[TaskId]) -> Result<u64, QueueError> {
+        self.queue.drop_tasks(run, tasks).await
+    }
+
+    async fn brief(&self, run: &RunId) -> Result<Arc<str>, QueueError> {
+        self.queue.brief(run).await
+    }
+
+    async fn node_briefs(&self, run: &RunId, nodes: &[NodeName]) -> Result<Vec<Option<Arc<str>>>, QueueError> {
+        self.queue.node_briefs(run, nodes).await
     }
 
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError> {

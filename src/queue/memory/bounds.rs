@@ -30,6 +30,7 @@ fn config(run: &RunId, number: u32) -> RunConfig {
             priority: 0,
             suspended: false,
             api_calls_per_document: 1,
+            brief: Arc::default(),
         }],
         budgets: vec![BudgetConfig {
             id: budget,
@@ -46,6 +47,7 @@ fn config(run: &RunId, number: u32) -> RunConfig {
             max_backoff: Duration::from_mins(1),
         },
         closed_origins: Vec::new(),
+        brief: Arc::default(),
     }
 }
 

@@ -101,6 +101,7 @@ impl Call<'_> {
         self.run.max_charges = config.max_charges;
         self.run.lanes.weight = config.weight;
         self.run.lanes.protection = config.origin_protection;
+        self.run.brief = config.brief;
         let kept: HashSet<_> = config.nodes.iter().map(|node| node.name.clone()).collect();
         for budget in &config.budgets {
             self.run.lanes.set_budget(self.gates, budget, self.now);

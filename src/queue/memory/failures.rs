@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::run::Entry;
 use crate::queue::gate::Moment;
 use crate::queue::{DeadTask, MAX_DEAD_KEPT, TaskFailure};
+use crate::task::TaskId;
 
 /// Living tasks whose failures are kept. A server that fails everything must not fill the memory with its excuses.
 const MAX_LIVING_KEPT: usize = 10_000;
@@ -43,6 +44,12 @@ impl Failures {
             let Entry { task, attempts, charges, .. } = entry;
             self.dead.push(DeadTask { task, attempts, charges, history });
         }
+    }
+
+    /// Takes out the dead that are named, or all.
+    pub(super) fn exhume(&mut self, tasks: Option<&[TaskId]>) -> Vec<DeadTask> {
+        let is_named = |dead: &mut DeadTask| tasks.is_none_or(|tasks| tasks.contains(&dead.task.id));
+        self.dead.extract_if(.., is_named).collect()
     }
 
     pub(super) fn dead(&self, limit: usize) -> Vec<DeadTask> {

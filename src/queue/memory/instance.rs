@@ -59,6 +59,12 @@ impl Instance {
         (self.runs.len(), self.gates.budgets.len(), self.gates.origins.len())
     }
 
+    pub(super) fn run_ids(&self) -> Vec<RunId> {
+        let mut ids: Vec<RunId> = self.keys.keys().cloned().collect();
+        ids.sort_unstable();
+        ids
+    }
+
     fn key(&self, id: &RunId) -> Result<u32, QueueError> {
         self.keys.get(id).copied().ok_or_else(|| QueueError::NoSuchRun { run: id.clone() })
     }

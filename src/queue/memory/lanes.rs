@@ -310,6 +310,25 @@ impl Lanes {
         tasks
     }
 
+    /// Takes a ready task out of its queue.
+    pub(super) fn take_out(&mut self, queue_index: u32, task: u32) {
+        let queue = &mut self.queues[queue_index as usize];
+        queue.remove(task);
+        let (has_turns, has_suspects) = (queue.has_turns(), queue.first_suspect().is_some());
+        self.lanes[queue.lane as usize].queued -= 1;
+        if !has_turns {
+            self.unlist_queue(queue_index);
+        }
+        if !has_suspects {
+            self.suspected.remove(&queue_index);
+        }
+    }
+
+    /// A group's name.
+    pub(super) fn group_name(&self, group: u32) -> &str {
+        self.group_index.iter().find(|(_, index)| **index == group).map_or("", |(name, _)| name)
+    }
+
     /// Gives every task that is handed out to the caller's group its turn. Takes what the gates charge for it.
     pub(super) fn next(&mut self, gates: &mut Gates, group: u32, now: Moment) -> Option<Picked> {
         loop {

@@ -18,7 +18,7 @@ pub(super) struct Lease {
     pub(super) id: TaskId,
     pub(super) token: u32,
     pub(super) picked: Picked,
-    expires: Moment,
+    pub(super) expires: Moment,
     /// When its last request was permitted.
     pub(super) sent_at: Moment,
     /// The other origin that its last request went to (a redirect, a token endpoint).

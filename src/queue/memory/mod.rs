@@ -10,6 +10,7 @@ mod bounds;
 mod configure;
 mod failures;
 mod gates;
+mod inspect;
 mod instance;
 mod lanes;
 mod leases;
@@ -23,7 +24,7 @@ mod suspects;
 mod turns;
 mod waiting;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,11 +34,11 @@ use self::instance::Instance;
 use self::run::Call;
 use super::gate::Moment;
 use super::{
-    Claim, DeadTask, Holder, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue, QueueError,
-    ReleaseCause, Released, RunConfig, Settled, Settlement,
+    Claim, DeadTask, Holder, HolderStatus, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue,
+    QueueError, QueuedTask, ReleaseCause, Released, RunConfig, RunStatus, Settled, Settlement, Woken,
 };
 use crate::clock::SharedClock;
-use crate::task::{NodeName, OriginKey, RunId, Task};
+use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// The queue in memory.
 #[derive(Debug)]
@@ -155,16 +156,53 @@ impl Queue for MemoryQueue {
         self.with(run, |call| call.audit())
     }
 
-    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<(), QueueError> {
+    async fn runs(&self) -> Result<Vec<RunStatus>, QueueError> {
+        let mut instance = self.lock();
+        let now = self.now();
+        let ids = instance.run_ids();
+        ids.iter().map(|run| instance.call(run, now, |call| call.run_status())).collect()
+    }
+
+    async fn holders(&self, run: &RunId) -> Result<Vec<HolderStatus>, QueueError> {
+        self.with(run, |call| call.holder_statuses())
+    }
+
+    async fn peek(&self, run: &RunId, limit: usize) -> Result<Vec<QueuedTask>, QueueError> {
+        self.with(run, |call| call.peek(limit))
+    }
+
+    async fn retry_dead(&self, run: &RunId, tasks: Option<&[TaskId]>) -> Result<u64, QueueError> {
+        self.with(run, |call| call.retry_dead(tasks))
+    }
+
+    async fn drop_tasks(&self, run: &RunId, tasks: &[TaskId]) -> Result<u64, QueueError> {
+        self.with(run, |call| call.drop_tasks(tasks))
+    }
+
+    async fn brief(&self, run: &RunId) -> Result<Arc<str>, QueueError> {
+        self.with(run, |call| call.run.brief.clone())
+    }
+
+    async fn node_briefs(&self, run: &RunId, nodes: &[NodeName]) -> Result<Vec<Option<Arc<str>>>, QueueError> {
+        self.with(run, |call| nodes.iter().map(|node| call.node_brief(node)).collect())
+    }
+
+    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<Woken, QueueError> {
         let mut sequence = self.lock().subscribe(run)?;
+        if *sequence.borrow() > seen {
+            return Ok(Woken::Changed);
+        }
         let left = until.duration_since(self.clock.now());
         let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+        if left.is_zero() {
+            return Ok(Woken::Moment);
+        }
         tokio::select! {
             changed = sequence.wait_for(|sequence| *sequence > seen) => match changed {
-                Ok(_) => Ok(()),
+                Ok(_) => Ok(Woken::Changed),
                 Err(_) => Err(QueueError::NoSuchRun { run: run.clone() }),
             },
-            () = tokio::time::sleep(left) => Ok(()),
+            () = tokio::time::sleep(left) => Ok(Woken::Moment),
         }
     }
 

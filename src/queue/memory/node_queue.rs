@@ -74,6 +74,11 @@ impl NodeQueue {
         self.suspects.pop_front()
     }
 
+    /// Takes a task out, wherever it stands.
+    pub(super) fn remove(&mut self, task: u32) {
+        self.by_status.iter_mut().chain([&mut self.suspects]).for_each(|items| items.retain(|item| item.task != task));
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = Item> {
         self.by_status.iter().flatten().chain(&self.suspects).copied()

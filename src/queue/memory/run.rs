@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,6 +26,7 @@ const UNTIMED: Duration = Duration::from_hours(24);
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
+    pub(super) brief: Arc<str>,
     pub(super) lease: Duration,
     pub(super) max_holders: u32,
     pub(super) max_charges: u32,
@@ -78,6 +80,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Member {
     fence: u64,
+    pub(super) uid: String,
     pub(super) group: u32,
     /// Its leases.
     pub(super) under_way: u32,
@@ -92,6 +95,7 @@ impl Run {
     pub(super) fn new(key: u32, config: &RunConfig) -> Self {
         Self {
             id: config.run.clone(),
+            brief: config.brief.clone(),
             lease: config.lease,
             max_holders: config.max_holders,
             max_charges: config.max_charges,
@@ -197,12 +201,17 @@ impl Call<'_> {
                 continue;
             }
             self.run.ledger.queued += 1;
-            let queue = self.run.lanes.queue(self.gates, node, &task.origin, self.now);
-            let entry = Entry { task, queue, node, seq: 0, attempts: 0, charges: 0, state: State::Queued };
-            let key = index(self.run.tasks.insert(entry));
-            self.enqueue_last(key);
+            self.admit_task(node, task);
         }
         pushed
+    }
+
+    /// Takes in a task of a node that is counted as queued.
+    pub(super) fn admit_task(&mut self, node: u32, task: Task) {
+        let queue = self.run.lanes.queue(self.gates, node, &task.origin, self.now);
+        let entry = Entry { task, queue, node, seq: 0, attempts: 0, charges: 0, state: State::Queued };
+        let key = index(self.run.tasks.insert(entry));
+        self.enqueue_last(key);
     }
 
     /// Makes a task ready, behind the others of its status.
@@ -270,11 +279,18 @@ impl Call<'_> {
         let group = self.run.lanes.group(&request.group);
         self.run.holders.insert(
             request.token,
-            Member { fence: self.run.fences, group, under_way: 0, is_alone: false, is_draining: false },
+            Member {
+                fence: self.run.fences,
+                uid: request.uid.clone(),
+                group,
+                under_way: 0,
+                is_alone: false,
+                is_draining: false,
+            },
         );
         self.run.changed();
         let JoinRequest { run, token, uid, group } = request;
-        Ok(Holder { run, token, uid, group, fence: self.run.fences })
+        Ok(Holder { run, token, uid, group, fence: self.run.fences, lease: self.run.lease })
     }
 
     pub(super) fn claim(&mut self, holder: &Holder, max: usize) -> Result<Claim, QueueError> {

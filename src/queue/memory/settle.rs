@@ -173,7 +173,7 @@ impl Call<'_> {
         }
     }
 
-    fn forget(&mut self, key: u32) {
+    pub(super) fn forget(&mut self, key: u32) {
         self.run.tasks.remove(key as usize);
         self.run.failures.forget(key);
     }

@@ -160,6 +160,7 @@ pub(super) fn config(nodes: &[&str]) -> RunConfig {
             max_backoff: Duration::from_mins(1),
         },
         closed_origins: Vec::new(),
+        brief: Arc::default(),
     }
 }
 
@@ -176,6 +177,7 @@ pub(super) fn node(name: &str, budget: &str) -> NodeConfig {
         priority: 0,
         suspended: false,
         api_calls_per_document: 1,
+        brief: Arc::default(),
     }
 }
 

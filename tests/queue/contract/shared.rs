@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trawler::queue::{BudgetConfig, BudgetId, Claim, Gate, Holder, Leased, NodeConfig, Permit, RunConfig, Unit};
+use trawler::queue::{BudgetConfig, BudgetId, Claim, Gate, Holder, Leased, NodeConfig, Permit, RunConfig, Unit, Woken};
 use trawler::task::ItemStatus;
 
 use super::scene::{MakeQueue, Scene, budget, config, dataset, even, limit, limited, node, origin_of, page_at, pages};
@@ -101,7 +101,7 @@ pub(super) async fn what_one_run_frees_wakes_another(make: MakeQueue) {
                 }
             };
             let (waited, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(10), wait), end);
-            assert_eq!(waited, Ok(Ok(())), "{ends}");
+            assert_eq!(waited, Ok(Ok(Woken::Changed)), "{ends}");
             assert_eq!(second.claim(&other, 1).await.len(), 1, "{ends}");
         }
     }

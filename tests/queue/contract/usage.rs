@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use jiff::Timestamp;
-use trawler::queue::{BudgetConfig, Claim, Holder, JoinRequest, Leased, NodeConfig, RunConfig, Unit};
+use trawler::queue::{BudgetConfig, Claim, Holder, JoinRequest, Leased, NodeConfig, RunConfig, Unit, Woken};
 use trawler::task::RunId;
 
 use super::scene::{GROUP, MakeQueue, Scene, budget, config, done, even, limit, node, origin_of, page_at, settlement};
@@ -96,8 +95,9 @@ impl Crowd {
         if !answered.is_empty() {
             queue.settle(&crawler.holder, answered).await.unwrap();
         } else if let Some((until, sequence)) = crawler.told.filter(|(until, _)| *until > now) {
-            let wait = queue.wait(&crawler.holder.run, sequence, until);
-            if tokio::task::unconstrained(wait).now_or_never().is_none() {
+            // Whether anything changed since: its moment has come only for the question.
+            let _ = until;
+            if queue.wait(&crawler.holder.run, sequence, now).await == Ok(Woken::Moment) {
                 return 0;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trawler::queue::{Claim, Holder, QueueError};
+use trawler::queue::{Claim, Holder, QueueError, Woken};
 
 use super::scene::{MakeQueue, Scene, config, done, limit, limited, page, pages};
 use trawler::queue::Unit;
@@ -23,7 +23,7 @@ async fn ends_a_wait<T>(scene: &Scene, holder: &Holder, change: impl Future<Outp
     let until = scene.after_ms(3_600_000);
     let wait = scene.queue.wait(&scene.run, seen, until);
     let (waited, _) = tokio::join!(tokio::time::timeout(PATIENCE, wait), change);
-    assert_eq!(waited, Ok(Ok(())));
+    assert_eq!(waited, Ok(Ok(Woken::Changed)));
 }
 
 pub(super) async fn what_makes_work_claimable_ends_a_wait(make: MakeQueue) {
@@ -48,7 +48,9 @@ pub(super) async fn a_change_between_claim_and_wait_is_not_missed(make: MakeQueu
     let seen = sequence(&scene, &idle).await;
     scene.push([page("a", 7)]).await;
     let wait = scene.queue.wait(&scene.run, seen, scene.after_ms(3_600_000));
-    assert_eq!(tokio::time::timeout(PATIENCE, wait).await, Ok(Ok(())));
+    assert_eq!(tokio::time::timeout(PATIENCE, wait).await, Ok(Ok(Woken::Changed)));
+    let past = scene.queue.wait(&scene.run, seen, scene.now()).await;
+    assert_eq!(past, Ok(Woken::Changed), "whether anything changed can be asked at any time");
 }
 
 pub(super) async fn a_wait_ends_at_its_moment(make: MakeQueue) {
@@ -58,9 +60,9 @@ pub(super) async fn a_wait_ends_at_its_moment(make: MakeQueue) {
     scene.claim_one(&holder).await;
     let seen = sequence(&scene, &holder).await;
     let wait = scene.queue.wait(&scene.run, seen, scene.after_ms(5));
-    assert_eq!(tokio::time::timeout(PATIENCE, wait).await, Ok(Ok(())));
+    assert_eq!(tokio::time::timeout(PATIENCE, wait).await, Ok(Ok(Woken::Moment)));
     let past = scene.queue.wait(&scene.run, seen, scene.now() - Duration::from_secs(9));
-    assert_eq!(tokio::time::timeout(PATIENCE, past).await, Ok(Ok(())));
+    assert_eq!(tokio::time::timeout(PATIENCE, past).await, Ok(Ok(Woken::Moment)));
 }
 
 pub(super) async fn closing_the_run_ends_a_wait(make: MakeQueue) {

@@ -2,14 +2,15 @@
 //! out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use trawler::clock::SharedClock;
 use trawler::queue::{
-    Claim, DeadTask, Holder, JoinRequest, LaneStatus, LeaseRef, Leased, Ledger, Permit, Pushback, Pushed, Queue,
-    QueueError, ReleaseCause, Released, RunConfig, SettleResult, Settled, Settlement, SharedQueue,
+    Claim, DeadTask, Holder, HolderStatus, JoinRequest, LaneStatus, LeaseRef, Leased, Ledger, Permit, Pushback, Pushed,
+    Queue, QueueError, QueuedTask, ReleaseCause, Released, RunConfig, RunStatus, SettleResult, Settled, Settlement,
+    SharedQueue, Woken,
 };
 use trawler::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
@@ -169,11 +170,39 @@ impl Queue for Faulty {
         Ok(dead)
     }
 
+    async fn runs(&self) -> Result<Vec<RunStatus>, QueueError> {
+        self.inner.runs().await
+    }
+
+    async fn holders(&self, run: &RunId) -> Result<Vec<HolderStatus>, QueueError> {
+        self.inner.holders(run).await
+    }
+
+    async fn peek(&self, run: &RunId, limit: usize) -> Result<Vec<QueuedTask>, QueueError> {
+        self.inner.peek(run, limit).await
+    }
+
+    async fn retry_dead(&self, run: &RunId, tasks: Option<&[TaskId]>) -> Result<u64, QueueError> {
+        self.inner.retry_dead(run, tasks).await
+    }
+
+    async fn drop_tasks(&self, run: &RunId, tasks: &[TaskId]) -> Result<u64, QueueError> {
+        self.inner.drop_tasks(run, tasks).await
+    }
+
+    async fn brief(&self, run: &RunId) -> Result<Arc<str>, QueueError> {
+        self.inner.brief(run).await
+    }
+
+    async fn node_briefs(&self, run: &RunId, nodes: &[NodeName]) -> Result<Vec<Option<Arc<str>>>, QueueError> {
+        self.inner.node_briefs(run, nodes).await
+    }
+
     async fn audit(&self, run: &RunId) -> Result<Vec<String>, QueueError> {
         self.inner.audit(run).await
     }
 
-    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<(), QueueError> {
+    async fn wait(&self, run: &RunId, seen: u64, until: Timestamp) -> Result<Woken, QueueError> {
         self.inner.wait(run, seen, until).await
     }
 

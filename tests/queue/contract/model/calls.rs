@@ -64,7 +64,11 @@ impl Model {
         }
         let holder = joined.map_err(|error| Violation { law: Law::Places, what: error.to_string() })?;
         let JoinRequest { run: id, uid, group: name, .. } = request;
-        same(Law::Answer, &holder, &Holder { run: id, token, uid, group: name, fence: holder.fence })?;
+        same(
+            Law::Answer,
+            &holder,
+            &Holder { run: id, token, uid, group: name, fence: holder.fence, lease: holder.lease },
+        )?;
         if run.holders.contains_key(&token) {
             run.free(token);
             self.tally.count("holder replaced");
