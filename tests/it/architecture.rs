@@ -65,11 +65,12 @@ struct Arrow {
 }
 
 /// Crates, or parts of them, that may be used in few places; the last element is the reason.
-const CRATES: [(&[&str], &[&str], &str); 7] = [
+const CRATES: [(&[&str], &[&str], &str); 8] = [
+    (&["reqwest", "async_compression"], &["crawler"], "there is one HTTP client, with one guard"),
     (
-        &["reqwest", "rustls", "rustls_platform_verifier", "async_compression"],
-        &["crawler"],
-        "there is one HTTP client, with one guard",
+        &["rustls", "rustls_platform_verifier", "tokio_rustls"],
+        &["crawler", "queue::redis"],
+        "TLS is for the HTTP client and for the queue's server",
     ),
     (&["redb"], &["store::files"], "the database of the file store is its own affair"),
     (&["redis", "fred", "deadpool_redis"], &["queue::redis", "store::redis"], "Redis is behind the two ports"),
