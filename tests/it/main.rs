@@ -39,6 +39,7 @@ mod protocol_contract;
 mod real_data;
 mod real_data_dcat;
 mod records;
+mod redis;
 mod store_contract;
 mod stub_federation;
 mod telemetry;

@@ -11,4 +11,6 @@ pub(crate) mod local_run;
 pub(crate) mod paged_feed;
 pub(crate) mod reader_contract;
 pub(crate) mod records;
+#[allow(dead_code, reason = "shared with other test binaries")]
+pub(crate) mod redis;
 pub(crate) mod trawler;

@@ -77,6 +77,11 @@ impl RedisServer {
         self.directory().join("socket")
     }
 
+    /// Adds lines to its configuration, for the next start.
+    pub(crate) fn configure(&mut self, lines: &[&str]) {
+        self.options.config.extend(lines.iter().map(|line| (*line).to_owned()));
+    }
+
     /// Ends it without a warning, as a crash does.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -194,6 +199,7 @@ impl RedisServer {
                 format!("appendonly {aof}"),
                 format!("appendfsync {fsync}"),
                 "enable-debug-command local".to_owned(),
+                "repl-diskless-sync-delay 0".to_owned(),
             ]);
         }
         lines.extend(options.users.iter().cloned());

@@ -1,7 +1,9 @@
 //! The queue in Redis: durable, shared by crawlers on many machines.
 
+pub mod acl;
 #[allow(dead_code, reason = "until the queue calls it")]
 mod connection;
+pub mod doctor;
 mod settings;
 
 pub use self::settings::RedisSettings;

@@ -179,3 +179,113 @@ fn decoded(text: &str) -> Result<Option<String>, &'static str> {
     let text = percent_decode_str(text).decode_utf8().map_err(|_| "what is written with % in it is not UTF-8")?;
     Ok((!text.is_empty()).then(|| text.into_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Address, QueueError> {
+        Address::parse(&RedisSettings {
+            url: url.to_owned(),
+            password_file: None,
+            ca_file: None,
+            instance: "it".to_owned(),
+        })
+    }
+
+    fn host(host: &str, port: u16) -> HostPort {
+        HostPort { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn addresses_are_understood() {
+        let sentinels = |sentinels: &[HostPort], service: &str| Route::Sentinels {
+            sentinels: sentinels.to_vec(),
+            service: service.to_owned(),
+        };
+        for (url, route, is_tls, database) in [
+            ("redis://redis", Route::Tcp(host("redis", 6379)), false, 0),
+            ("redis://redis.queue.svc:7000/3", Route::Tcp(host("redis.queue.svc", 7000)), false, 3),
+            ("rediss://user:word@redis:1/", Route::Tcp(host("redis", 1)), true, 0),
+            ("redis://[::1]:7000/1", Route::Tcp(host("::1", 7000)), false, 1),
+            ("redis://[::1]", Route::Tcp(host("::1", 6379)), false, 0),
+            ("unix:///run/redis%20one/socket", Route::Unix("/run/redis one/socket".into()), false, 0),
+            ("redis+sentinel://a,b:1/main", sentinels(&[host("a", 26379), host("b", 1)], "main"), false, 0),
+            ("rediss+sentinel://u:p@a/main/4", sentinels(&[host("a", 26379)], "main"), true, 4),
+        ] {
+            let address = parse(url).unwrap();
+            assert_eq!((address.route, address.tls.is_some(), address.database), (route, is_tls, database), "{url}");
+        }
+    }
+
+    #[test]
+    fn users_and_passwords_are_decoded() {
+        for (url, user, password) in [
+            ("redis://redis", None, None),
+            ("redis://:word@redis", None, Some("word")),
+            ("redis://user:p%40%2F%3A@redis", Some("user"), Some("p@/:")),
+            ("redis://user:a@b@redis", Some("user"), Some("a@b")),
+            ("redis://user@redis", Some("user"), Some("")),
+        ] {
+            let address = parse(url).unwrap();
+            let found = match address.password {
+                Password::Known(password) => Some(password),
+                Password::None | Password::InFile(_) => None,
+            };
+            assert_eq!((address.user.as_deref(), found.as_deref()), (user, password), "{url}");
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_are_told_without_what_is_secret() {
+        for (url, words) in [
+            ("", "it has no scheme"),
+            ("redis:6379", "it has no scheme"),
+            ("http://secret@redis", "its scheme is unknown"),
+            ("redis://", "it has no host"),
+            ("redis://user:secret@", "it has no host"),
+            ("redis://user:secret/secret@redis", "its port is not one"),
+            ("redis://user:secret#secret@redis", "it has a ? or a #"),
+            ("redis://redis:70000", "its port is not one"),
+            ("redis://redis:0", "its port is not one"),
+            ("redis://a,b", "its host is not one"),
+            ("redis://[::1", "a [ is not closed"),
+            ("redis://redis/first", "the database is not a number"),
+            ("redis://redis/-1", "the database is not a number"),
+            ("redis://%ff:secret@redis", "not UTF-8"),
+            ("unix://", "it has no path"),
+            ("unix:///", "it has no path"),
+            ("redis+sentinel://a,b", "does not name the service"),
+            ("redis+sentinel://a,,b/main", "it has no host"),
+        ] {
+            let Err(QueueError::Refused { why }) = parse(url) else { unreachable!("{url} is wrong") };
+            assert!(why.contains(words), "{url}: {why}");
+            assert!(!why.contains("secret"), "{url}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let settings = |url: &str, password_file: Option<&str>, ca_file: Option<&str>| RedisSettings {
+            url: url.to_owned(),
+            password_file: password_file.map(PathBuf::from),
+            ca_file: ca_file.map(PathBuf::from),
+            instance: "it".to_owned(),
+        };
+        let why = |settings: &RedisSettings| match Address::parse(settings) {
+            Err(QueueError::Refused { why }) => why,
+            _ => String::new(),
+        };
+        assert!(why(&settings("redis://:word@redis", Some("/file"), None)).contains("keep one"));
+        assert!(why(&settings("redis://redis", None, Some("/ca.pem"))).contains("it isn't rediss://"));
+        assert_eq!(why(&settings("rediss://user@redis", Some("/file"), Some("/ca.pem"))), "");
+    }
+
+    #[test]
+    fn instances_have_names_that_are_safe_in_patterns() {
+        assert_eq!(prefix("a-1.b").unwrap(), "trawler:{a-1.b}:");
+        for name in ["", "A", "a_b", "a*", "a}", "ü", &"a".repeat(64)] {
+            assert!(prefix(name).is_err(), "{name}");
+        }
+    }
+}

@@ -33,6 +33,10 @@ pub(super) fn of_greeting(error: &RedisError, at: &Arc<str>) -> CallError {
         _ => match said_by_server(error) {
             Some((code, text)) => of_server(&code, &text, at, None),
             None if error.is_timeout() => CallError::new(Fault::NotSent, at, "it took too long to answer"),
+            // With TLS 1.3 the other side speaks last.
+            None if error.to_string().contains("fatal alert") => {
+                CallError::new(Fault::Tls, at, refused_over_tls(&error.to_string()))
+            }
             None => CallError::new(
                 Fault::NotSent,
                 at,
@@ -67,13 +71,18 @@ pub(super) fn of_tls(error: &io::Error, at: &Arc<str>) -> CallError {
         rustls::Error::InvalidCertificate(why) => {
             format!("its certificate is not accepted ({why}); give the file with the certificates of who signed it")
         }
-        rustls::Error::AlertReceived(alert) => format!(
-            "it refused ({alert:?}); if it asks for client certificates, set tls-auth-clients to no or optional: the \
-             queue uses user and password"
-        ),
+        rustls::Error::AlertReceived(alert) => refused_over_tls(&format!("{alert:?}")),
         other => shown(&other.to_string()),
     };
     CallError::new(Fault::Tls, at, says)
+}
+
+fn refused_over_tls(said: &str) -> String {
+    format!(
+        "it refused ({}); if it asks for client certificates, set tls-auth-clients to no or optional: the queue uses user \
+         and password",
+        shown(said)
+    )
 }
 
 /// The code and the text of what the server answered.
@@ -113,11 +122,12 @@ fn of_server(code: &str, text: &str, at: &Arc<str>, function: Option<&str>) -> C
 
 /// What is only said in words.
 fn of_text(text: &str) -> Fault {
-    const WORDS: [(&str, Fault); 7] = [
+    const WORDS: [(&str, Fault); 8] = [
         ("Function not found", Fault::FunctionMissing),
         ("max number of clients reached", Fault::TryAgain),
         ("DB index is out of range", Fault::WrongDatabase),
         ("invalid DB index", Fault::WrongDatabase),
+        ("The user executing the script", Fault::Denied),
         ("ACL failure", Fault::Denied),
         ("has no permissions", Fault::Denied),
         ("unknown command", Fault::NotRedis7),

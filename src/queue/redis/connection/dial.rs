@@ -25,7 +25,8 @@ pub(super) async fn dial(
     let at: Arc<str> = address.to_string().into();
     let too_long = || {
         let within = timing.connect.as_secs_f32();
-        CallError::new(Fault::NotSent, &at, format!("it did not answer within {within} s"))
+        let hint = if address.tls.is_some() { "; does it speak TLS?" } else { "" };
+        CallError::new(Fault::NotSent, &at, format!("it did not answer within {within} s{hint}"))
     };
     timeout(timing.connect, attempt(address, &at, timing, turn, on_push)).await.unwrap_or_else(|_| Err(too_long()))
 }
@@ -113,7 +114,7 @@ async fn check(link: &Link) -> Result<(), CallError> {
 }
 
 /// A text, however the server chose to send it.
-pub(super) fn text_of(value: &Value) -> Option<&str> {
+pub(in crate::queue::redis) fn text_of(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),

@@ -25,7 +25,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use self::address::Address;
-use self::dial::{dial, text_of};
+use self::dial::dial;
+pub(super) use self::dial::text_of;
 pub(super) use self::fault::{CallError, Fault};
 use self::link::Link;
 use self::subscription::Hub;
@@ -65,6 +66,11 @@ impl Connection {
     /// Understands the settings; does nothing else yet.
     pub(super) fn new(settings: &RedisSettings) -> Result<Self, QueueError> {
         Self::with_timing(settings, Timing::NORMAL)
+    }
+
+    /// The same for a person who waits.
+    pub(super) fn impatient(settings: &RedisSettings) -> Result<Self, QueueError> {
+        Self::with_timing(settings, Timing::IMPATIENT)
     }
 
     fn with_timing(settings: &RedisSettings, timing: Timing) -> Result<Self, QueueError> {

@@ -33,6 +33,10 @@ impl Timing {
         ping: Duration::from_secs(10),
     };
 
+    /// For a person who waits.
+    pub(super) const IMPATIENT: Self =
+        Self { connect: Duration::from_secs(2), patience: Duration::from_secs(3), ..Self::NORMAL };
+
     /// The pause after so many failures in a row: somewhere in the upper half, so that many clients don't come together.
     pub(super) fn pause(&self, failures: u32) -> Duration {
         let doubled = self.shortest_pause.saturating_mul(1 << failures.min(16)).min(self.longest_pause);

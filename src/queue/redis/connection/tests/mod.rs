@@ -5,17 +5,24 @@
 mod server;
 
 mod calls;
+mod fake;
+mod listening;
+mod login;
+mod outages;
+mod refusals;
+mod sentinel;
+mod tls;
 
 use std::time::Duration;
 
 use self::server::{Options, RedisServer};
-use super::{CallError, Connection, Fault};
+use super::{CallError, Connection, Fault, Heard};
 use crate::queue::redis::RedisSettings;
 use crate::queue::redis::connection::timing::Timing;
 
 /// Short enough for tests, long enough for a machine that is busy with others.
 const QUICK: Timing = Timing {
-    connect: Duration::from_secs(2),
+    connect: Duration::from_secs(1),
     response: Duration::from_secs(2),
     patience: Duration::from_secs(2),
     shortest_pause: Duration::from_millis(5),
@@ -32,7 +39,7 @@ redis.register_function('write', function(keys, arguments)
   redis.call('SET', keys[1] .. 'text', arguments[1]) return arguments[1]
 end)
 redis.register_function('count', function(keys) return tostring(redis.call('INCR', keys[1] .. 'count')) end)
-redis.register_function('flush', function(keys) redis.call('CONFIG', 'GET', 'port') return 'done' end)
+redis.register_function('read', function(keys) redis.call('GET', keys[1] .. 'config') return 'done' end)
 redis.register_function('fail', function(keys) error('no such thing') end)
 redis.register_function('number', function(keys) return 7 end)
 redis.register_function('spin', function(keys) while true do end end)
@@ -52,6 +59,12 @@ async fn served(options: Options) -> (RedisServer, Connection) {
     let connection = quick(server.url());
     connection.load_library("tests", LIBRARY).await.unwrap();
     (server, connection)
+}
+
+/// Returns once the connection knows that it is lost: until then the fate of a call is unknown.
+async fn loss_seen(connection: &Connection) {
+    let link = connection.shared.slot.lock().await.link.clone();
+    link.expect("there was a link").closed().await;
 }
 
 async fn echo(connection: &Connection) -> Result<String, CallError> {
