@@ -84,6 +84,10 @@ pub(super) struct DisplayOptions {
 }
 
 impl DisplayOptions {
+    pub(super) fn quiet() -> Display {
+        Display::new(DisplayMode::Quiet)
+    }
+
     pub(super) fn display(&self) -> Display {
         Display::new(if self.quiet { DisplayMode::Quiet } else { DisplayMode::detect() })
     }

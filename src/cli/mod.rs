@@ -1,18 +1,21 @@
 //! The command line: one file per subcommand, no logic beyond building contexts.
 
 mod common;
+mod crawl;
 mod demo;
 mod generate;
 mod init;
 mod plan;
 mod records;
+mod redis;
 mod run;
 mod summary;
 mod validate;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum as _};
 
 use crate::config;
 use crate::telemetry::LogFormat;
@@ -43,6 +46,7 @@ enum Command {
     Validate(validate::ValidateArgs),
     Plan(plan::PlanArgs),
     Records(records::RecordsArgs),
+    Crawl(crawl::CrawlArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -54,6 +58,15 @@ struct LogOptions {
     /// How log lines are written
     #[arg(long, global = true, value_enum, default_value = "text", env = config::LOG_FORMAT, help_heading = "Logging")]
     log_format: LogFormat,
+}
+
+impl LogOptions {
+    /// The same, as arguments of a process that this one starts.
+    fn arguments(&self) -> Vec<OsString> {
+        let format = self.log_format.to_possible_value();
+        let format = format.as_ref().map_or("text", |format| format.get_name());
+        ["--log", self.log.as_str(), "--log-format", format].map(OsString::from).to_vec()
+    }
 }
 
 /// How a command ends, as the shell sees it.
@@ -82,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Validate(args) => validate::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
+        Command::Crawl(args) => crawl::main(&args, &cli.log),
         Command::Generate(args) => generate::main(&args),
     };
     ExitCode::from(code)

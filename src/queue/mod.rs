@@ -25,6 +25,7 @@ mod claim;
 mod error;
 pub mod gate;
 pub mod memory;
+mod patience;
 pub mod redis;
 mod settle;
 mod status;
@@ -37,6 +38,7 @@ use jiff::Timestamp;
 
 pub use self::claim::{Claim, Holder, JoinRequest, LeaseRef, Leased, Permit};
 pub use self::error::QueueError;
+pub use self::patience::Patience;
 pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, SettleResult, Settled, Settlement};
 pub use self::status::{DeadTask, Gate, HolderStatus, LaneStatus, QueuedTask, RunStatus, TaskState, Waiting, Woken};
 pub use crate::finding::TaskFailure;

@@ -26,6 +26,7 @@ mod generate;
 mod http;
 mod http_hostile;
 mod incremental;
+mod landing;
 mod local;
 mod local_back_off;
 mod local_budgets;
