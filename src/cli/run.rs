@@ -162,8 +162,12 @@ fn crawler_processes(args: &RunArgs, log: &LogOptions) -> Result<Option<CrawlerP
         return if is_alone { Ok(None) } else { Err("--crawlers needs --redis: they share a queue".to_owned()) };
     };
     let program = std::env::current_exe().map_err(|error| format!("this program can't find itself: {error}"))?;
-    let processes =
-        CrawlerProcesses { count: args.crawlers, redis: args.queue.settings(url), program, log: log.arguments() };
+    let processes = CrawlerProcesses {
+        count: args.crawlers,
+        redis: args.queue.settings(url),
+        program,
+        arguments: [args.http.arguments(), log.arguments()].concat(),
+    };
     Ok(Some(processes))
 }
 

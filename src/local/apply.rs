@@ -22,7 +22,7 @@ const RESUME_BATCH: usize = 10_000;
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a queue that is not needed any more is tried.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// So many left-over queues of one run are closed before that is taken for a fault.
 const MAX_LEFT_OVER: usize = 3;
@@ -44,7 +44,10 @@ pub(super) struct Crew {
     early_deaths: u32,
     /// Nodes that could not be started, each with a sentence.
     pub(super) problems: BTreeMap<NodeName, String>,
-    was_opened: bool,
+    /// The queue was reached once.
+    was_reached: bool,
+    /// The run that is in the queue under this name is ours.
+    is_open: bool,
 }
 
 impl Crew {
@@ -56,7 +59,18 @@ impl Crew {
         problems: BTreeMap<NodeName, String>,
         launcher: Box<dyn Launcher>,
     ) -> Self {
-        Self { context, store, state, resumed, launcher, briefs: None, early_deaths: 0, problems, was_opened: false }
+        Self {
+            context,
+            store,
+            state,
+            resumed,
+            launcher,
+            briefs: None,
+            early_deaths: 0,
+            problems,
+            was_reached: false,
+            is_open: false,
+        }
     }
 
     /// The run's crawlers are told this, through its queue.
@@ -104,7 +118,7 @@ impl Crew {
                 Err(QueueError::RunExists { run }) if self.briefs.is_some() => self.close_left_over(&run).await?,
                 opened => {
                     opened?;
-                    self.was_opened = true;
+                    (self.was_reached, self.is_open) = (true, true);
                     return Ok(());
                 }
             }
@@ -115,7 +129,7 @@ impl Crew {
     /// Until the queue was reached once, it may be that it never can be.
     fn patience(&self) -> Patience {
         let patience = &self.context.patience;
-        if self.was_opened { patience.clone() } else { patience.at_most(FIRST_PATIENCE) }
+        if self.was_reached { patience.clone() } else { patience.at_most(FIRST_PATIENCE) }
     }
 
     /// Closes what a process before left of a run: its state is in the store, and what is left of its crawlers ends. A run of
@@ -199,15 +213,24 @@ impl Crew {
         Ok(())
     }
 
+    /// The queue has forgotten the run: crawlers can do nothing any more, and what is to be done comes from the store.
+    pub(super) async fn lose_queue(&mut self) {
+        (self.is_open, self.resumed) = (false, true);
+        self.end_crawlers().await;
+    }
+
     /// Ends all crawlers at once. What they had in hand is in the store as pending.
     pub(super) async fn end_crawlers(&mut self) {
         self.launcher.end_all().await;
     }
 
-    /// Forgets the run's queue. One that can't be reached any more is not waited for: it is closed when the run is begun
+    /// Forgets the run's queue, if it is ours. One that can't be reached any more is not waited for: it is closed when the run is begun
     /// again, and forgets by itself.
     pub(super) async fn close_queue(&self) {
         let CrawlContext { queue, patience, .. } = self.context.as_ref();
+        if !self.is_open {
+            return;
+        }
         let closed = patience.at_most(LAST_PATIENCE).with(|| queue.close(&self.state.run)).await;
         if let Err(error) = closed {
             warn!(run = %self.state.run, "the run's queue could not be closed: {error}");

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::future::ready;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use tracing::warn;
 
 use super::LocalError;
-use super::apply::Crew;
+use super::apply::{Crew, LAST_PATIENCE};
 use super::health::{expired_nodes, proves_absence, reading_of};
 use super::observe::RunInput;
+use crate::crawler::CrawlContext;
 use crate::planner::{SkippedNode, Verdict, spec_hash};
-use crate::store::{NodeOutcome, NodeReading, SectionReport, StoreError};
+use crate::queue::{DeadTask, MAX_DEAD_KEPT};
+use crate::store::{FailedTask, NodeOutcome, NodeReading, Opened, SectionReport, StoreError, TaskEffects, TaskResult};
 use crate::task::NodeName;
 
 /// Steps of the store that are waited for together when the books are closed.
@@ -27,6 +30,7 @@ impl Crew {
             Verdict::Interrupted => Some("the run was interrupted".to_owned()),
         };
         let may_sweep = cut_short.is_none();
+        self.bury_suspects().await?;
         let unfinished = cut_short.unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
         store.cut_short(run, self.context.close_request(Some(unfinished))).await?;
         if may_sweep {
@@ -46,6 +50,37 @@ impl Crew {
         }
         self.close_queue().await;
         Ok(expired)
+    }
+
+    /// Tasks that took one crawler after the other with them were given up by the queue; the store is told why.
+    async fn bury_suspects(&self) -> Result<(), LocalError> {
+        if !self.has_foreign_queue() {
+            return Ok(());
+        }
+        let CrawlContext { run, queue, landing, patience, .. } = self.context.as_ref();
+        let dead = match patience.at_most(LAST_PATIENCE).with(|| queue.dead(run, MAX_DEAD_KEPT)).await {
+            Ok(dead) => dead,
+            Err(error) => {
+                warn!(run = %run, "why tasks were given up is not known: {error}");
+                return Ok(());
+            }
+        };
+        for dead in dead {
+            let DeadTask { task, charges, mut history, .. } = dead;
+            let Some(last) = history.pop().filter(|_| charges > 0) else { continue };
+            let Opened::Open { traversal, .. } = landing.open_traversal(run, &task.section).await? else { continue };
+            let failed =
+                FailedTask { kind: task.kind, page: task.page, why: last.why, earlier: history, may_be_ours: false };
+            let effects = TaskEffects {
+                task: task.id,
+                result: TaskResult::Failed(failed),
+                at: last.at,
+                close_when_drained: Some(self.context.close_request(None)),
+                ..TaskEffects::default()
+            };
+            landing.commit(&traversal, effects).await?;
+        }
+        Ok(())
     }
 
     /// Remembers how each node fared. Returns those that can't be read by their own fault: tried in vain in this run, or

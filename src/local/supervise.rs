@@ -83,8 +83,7 @@ impl Supervision<'_> {
     /// windows of budgets start as if spent, as after a crash.
     async fn begin_anew(&mut self, error: &QueueError) -> Result<ExecutionPlan, LocalError> {
         self.options.display.note(&format!("The queue was lost: {error}. What is left to do goes into a new one."));
-        self.crew.end_crawlers().await;
-        self.crew.resumed = true;
+        self.crew.lose_queue().await;
         tokio::select! {
             () = tokio::time::sleep(AFTER_LOSS) => {}
             () = self.options.interrupt.cancelled() => {}

@@ -10,10 +10,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../queue/server.rs"]
+mod redis_server;
+
 mod api;
 mod architecture;
 mod ckan;
 mod cli;
+mod crawl_role;
 mod dcat;
 mod dcat_changes;
 mod dcat_hostile;
@@ -36,6 +40,7 @@ mod local_runs;
 mod manifests;
 mod never_deletes;
 mod planner;
+mod processes;
 mod protocol_contract;
 mod real_data;
 mod real_data_dcat;

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::processes::connect;
 use crate::config;
 use crate::crawler::credential::Secret;
-use crate::crawler::http::HttpConfig;
+use crate::crawler::http::ProxyUrl;
 use crate::queue::redis::RedisSettings;
 use crate::task::RunId;
 
@@ -25,9 +25,9 @@ pub(in crate::local) struct ChildCommand {
     pub(in crate::local) secrets_dir: Option<PathBuf>,
     /// JSON, told through standard input.
     pub(in crate::local) secrets: Arc<Secret>,
-    pub(in crate::local) http: HttpConfig,
-    /// Arguments about logging.
-    pub(in crate::local) log: Vec<OsString>,
+    pub(in crate::local) proxy: Option<ProxyUrl>,
+    /// Further arguments.
+    pub(in crate::local) more: Vec<OsString>,
 }
 
 impl ChildCommand {
@@ -49,7 +49,7 @@ impl ChildCommand {
         command.args(self.arguments(token, group, uid));
         // What may hold a password is not for those who can list processes.
         command.env(config::REDIS, &self.redis.url);
-        if let Some(proxy) = &self.http.proxy {
+        if let Some(proxy) = &self.proxy {
             command.env(config::PROXY, proxy.0.as_str());
         }
         connect(&mut command);
@@ -74,25 +74,7 @@ impl ChildCommand {
                 add(name, path.into());
             }
         }
-        for (name, value) in http_arguments(&self.http) {
-            add(name, value.into());
-        }
-        arguments.extend(self.log.iter().cloned());
+        arguments.extend(self.more.iter().cloned());
         arguments
     }
-}
-
-/// The client's settings as the command line has them, but for the proxy.
-fn http_arguments(http: &HttpConfig) -> Vec<(&'static str, String)> {
-    let mut arguments = vec![
-        ("connect-timeout", http.connect_timeout.as_secs().to_string()),
-        ("max-response-mib", (http.max_decoded_bytes >> 20).to_string()),
-        ("max-header-kib", (http.max_header_bytes >> 10).to_string()),
-        ("idle-timeout", http.idle_timeout.as_secs().to_string()),
-        ("max-retry-after", http.max_retry_after.as_secs().to_string()),
-        ("max-redirects", http.max_redirects.to_string()),
-    ];
-    arguments.extend(http.allow_private.iter().map(|network| ("allow-private", network.to_string())));
-    arguments.extend(http.contact.iter().map(|contact| ("contact", contact.clone())));
-    arguments
 }

@@ -36,8 +36,8 @@ pub struct CrawlerProcesses {
     pub redis: RedisSettings,
     /// This program.
     pub program: PathBuf,
-    /// What they are told about logging.
-    pub log: Vec<OsString>,
+    /// What they are told about the client (but for its proxy) and about logging, as this program's command line has it.
+    pub arguments: Vec<OsString>,
 }
 
 /// Starts crawlers, and sees them end.
@@ -94,8 +94,8 @@ pub(super) fn processes(
         store: store.address().to_owned(),
         secrets_dir: options.secrets.directory().map(PathBuf::from),
         secrets: Arc::new(secrets::tell(&options.manifests, names)),
-        http: options.http.clone(),
-        log: processes.log.clone(),
+        proxy: options.http.proxy.clone(),
+        more: processes.arguments.clone(),
     };
     Ok(Box::new(processes::Processes::new(command, options.display.log_writer(), store)))
 }

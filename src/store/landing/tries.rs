@@ -32,7 +32,9 @@ impl Tries {
     pub(super) fn settle(&self, effects: &mut TaskEffects) {
         let Some(earlier) = self.lock().remove(&effects.task) else { return };
         effects.requests += earlier.requests;
-        if let TaskResult::Failed(failed) = &mut effects.result {
+        if let TaskResult::Failed(failed) = &mut effects.result
+            && failed.earlier.is_empty()
+        {
             failed.earlier = earlier.failures;
         }
     }
