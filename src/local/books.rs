@@ -69,8 +69,9 @@ impl Crew {
             let DeadTask { task, charges, mut history, .. } = dead;
             let Some(last) = history.pop().filter(|_| charges > 0) else { continue };
             let Opened::Open { traversal, .. } = landing.open_traversal(run, &task.section).await? else { continue };
-            let failed =
-                FailedTask { kind: task.kind, page: task.page, why: last.why, earlier: history, may_be_ours: false };
+            let (kind, page) = (task.kind, task.page);
+            // No answer of a server should make a crawler crash.
+            let failed = FailedTask { kind, page, why: last.why, earlier: history, may_be_ours: true };
             let effects = TaskEffects {
                 task: task.id,
                 result: TaskResult::Failed(failed),
