@@ -21,6 +21,7 @@
 //! [`TURN_TASKS`] tasks; inside a node tasks go by [`ItemStatus`](crate::task::ItemStatus), then oldest first.
 //! What was being worked on in a crash takes no turns: it is handed out alone, to a holder that has nothing else.
 
+mod check;
 mod claim;
 mod error;
 pub mod gate;
@@ -35,6 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use self::check::check_config;
 pub use self::claim::{Claim, Holder, JoinRequest, LeaseRef, Leased, Permit};
 pub use self::error::QueueError;
 pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, SettleResult, Settled, Settlement};

@@ -20,6 +20,9 @@ use std::sync::Arc;
 use trawler::clock::SharedClock;
 use trawler::queue::SharedQueue;
 use trawler::queue::memory::MemoryQueue;
+use trawler::queue::redis::open_with_callers_clock;
+
+use crate::server::new_instance;
 
 /// All tests, against one adapter: a module of its name, and how it is made.
 macro_rules! contract {
@@ -183,6 +186,17 @@ macro_rules! contract {
 
 contract!(memory, super::in_memory);
 
+contract!(redis, super::in_redis);
+contract!(redis_with_append_only_file, super::in_redis_with_append_only_file);
+
 fn in_memory(clock: SharedClock) -> SharedQueue {
     Arc::new(MemoryQueue::new(clock))
+}
+
+fn in_redis(clock: SharedClock) -> SharedQueue {
+    open_with_callers_clock(&new_instance(false), clock).unwrap()
+}
+
+fn in_redis_with_append_only_file(clock: SharedClock) -> SharedQueue {
+    open_with_callers_clock(&new_instance(true), clock).unwrap()
 }

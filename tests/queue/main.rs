@@ -10,3 +10,4 @@
 
 mod contract;
 mod faulty;
+mod server;

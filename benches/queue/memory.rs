@@ -1,8 +1,5 @@
 //! How many tasks one thread claims and settles in the memory queue, how many permits it gets, both with open gates; and
 //! what a task and a node cost in memory.
-//!
-//! `cargo bench --bench queue`
-#![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +16,7 @@ const TASKS: u32 = 1_000_000;
 const NODES: u32 = 1_000;
 const MANY_NODES: u32 = 100_000;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) async fn bench() -> Result<(), Box<dyn std::error::Error>> {
     // First: what was freed before would be used again, and not show.
     measure_memory().await?;
 
@@ -142,11 +138,11 @@ fn resident_kib() -> u64 {
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
-fn name(number: u32) -> NodeName {
+pub(crate) fn name(number: u32) -> NodeName {
     NodeName::from(format!("node-{number}"))
 }
 
-fn node(number: u32, budget: BudgetId) -> NodeConfig {
+pub(crate) fn node(number: u32, budget: BudgetId) -> NodeConfig {
     NodeConfig {
         name: name(number),
         budget,
@@ -158,7 +154,7 @@ fn node(number: u32, budget: BudgetId) -> NodeConfig {
     }
 }
 
-fn budget(id: BudgetId, limits: Vec<BudgetLimit>) -> BudgetConfig {
+pub(crate) fn budget(id: BudgetId, limits: Vec<BudgetLimit>) -> BudgetConfig {
     BudgetConfig {
         id,
         limits,
@@ -170,7 +166,7 @@ fn budget(id: BudgetId, limits: Vec<BudgetLimit>) -> BudgetConfig {
     }
 }
 
-fn config(run: &RunId, nodes: Vec<NodeConfig>, budgets: Vec<BudgetConfig>) -> RunConfig {
+pub(crate) fn config(run: &RunId, nodes: Vec<NodeConfig>, budgets: Vec<BudgetConfig>) -> RunConfig {
     RunConfig {
         run: run.clone(),
         weight: 1,
@@ -189,7 +185,7 @@ fn config(run: &RunId, nodes: Vec<NodeConfig>, budgets: Vec<BudgetConfig>) -> Ru
     }
 }
 
-fn page(node: u32, number: u32) -> Task {
+pub(crate) fn page(node: u32, number: u32) -> Task {
     let origin = OriginKey::from(format!("https://node-{node}.example:443"));
     Task::new(SectionKey::root_of(name(node)), TaskKind::Page, origin, format!("page={number}"))
 }
