@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::connection::{CallError, Connection};
-use super::library::Library;
+use super::connection::Connection;
+use super::fault::CallError;
+use super::library::{Library, SCHEMA};
 use super::wire::{Reader, Unreadable, Writer};
 use crate::clock::SharedClock;
 use crate::queue::gate::Moment;
@@ -55,7 +56,7 @@ impl Caller<'_> {
 /// Calls functions, and remembers what the queue was like when it was called last.
 #[derive(Debug)]
 pub(super) struct Calls {
-    pub(super) connection: Connection,
+    pub(super) connection: Arc<Connection>,
     library: Library,
     clock: SharedClock,
     /// Moments come from the caller's clock instead of the server's: for tests.
@@ -100,6 +101,7 @@ fn unreadable() -> QueueError {
 
 impl Calls {
     pub(super) fn new(connection: Connection, clock: SharedClock, with_callers_moments: bool) -> Self {
+        let connection = Arc::new(connection);
         Self { connection, library: Library::new(), clock, with_callers_moments, memory: Mutex::default() }
     }
 
@@ -131,6 +133,11 @@ impl Calls {
         self.understand(run, caller, bytes)
     }
 
+    /// The channel on which changes are told.
+    pub(super) fn bell_channel(&self) -> String {
+        format!("{}{SCHEMA}:bell", self.connection.prefix())
+    }
+
     /// Zero: the server's own clock decides.
     fn moment(&self) -> Moment {
         if self.with_callers_moments { self.clock.now().into() } else { Moment(0) }
@@ -144,9 +151,9 @@ impl Calls {
         loop {
             match self.connection.call(&name, &[&request()]).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(CallError::FunctionMissing) if !has_loaded => {
+                Err(CallError::FunctionMissing(_)) if !has_loaded => {
                     has_loaded = true;
-                    self.connection.load_library(&self.library.name, &self.library.code).await?;
+                    self.connection.load_library(&self.library.code).await?;
                 }
                 Err(CallError::Unknown(_)) if repetitions < REPETITIONS => {
                     repetitions += 1;

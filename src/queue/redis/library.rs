@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 /// The layout of the keys (`docs/queue-redis.md`). Raised when records change their meaning.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 const CONSTANTS: &str = include_str!("lua/constants.lua");
 

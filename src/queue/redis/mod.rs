@@ -4,11 +4,13 @@
 //! costs, and where things lie, in `docs/queue-redis.md`. This side writes requests and reads answers, in portions where a call
 //! would keep the server from others for too long.
 
+mod address;
 mod bell;
 mod calls;
 mod claims;
 mod configure;
 mod connection;
+mod fault;
 mod inspect;
 mod lanes;
 mod library;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use self::bell::Bell;
 use self::calls::{Caller, Calls};
 use self::connection::Connection;
 pub use self::settings::RedisSettings;
@@ -32,19 +35,20 @@ use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// A queue in Redis. Connects with the first call; moments come from the server, the clock is for waiting only.
 pub fn open(settings: &RedisSettings, clock: SharedClock) -> Result<SharedQueue, QueueError> {
-    let connection = Connection::new(settings.clone())?;
-    Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), false), clock }))
+    let connection = Connection::new(settings)?;
+    Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), false), bell: Bell::default(), clock }))
 }
 
 /// The same with the caller's moments instead of the server's: for tests, that move their clock.
 pub fn open_with_callers_clock(settings: &RedisSettings, clock: SharedClock) -> Result<SharedQueue, QueueError> {
-    let connection = Connection::new(settings.clone())?;
-    Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), true), clock }))
+    let connection = Connection::new(settings)?;
+    Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), true), bell: Bell::default(), clock }))
 }
 
 #[derive(Debug)]
 struct RedisQueue {
     calls: Calls,
+    bell: Bell,
     clock: SharedClock,
 }
 
