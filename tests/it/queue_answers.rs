@@ -113,7 +113,7 @@ async fn a_list_that_is_cut_says_so() {
     let busy = BusyQueue::busy().await;
     let list = peek(busy.queue.as_ref(), &run(), 2).await.unwrap();
     assert_eq!((list.tasks.len(), list.has_more), (2, true));
-    assert_eq!(table(&busy, &list).lines().last(), Some("There are more; --limit shows them"));
+    assert_eq!(table(&busy, &list).lines().last(), Some("There are more"));
     let lanes = lanes(busy.queue.as_ref(), &run(), usize::MAX).await.unwrap();
     assert!(!lanes.has_more);
 }
@@ -225,7 +225,7 @@ async fn in_a_large_run_tasks_are_named_by_their_whole_ids() {
     busy.open("federation-7", &[("harbour", "open")]).await;
     busy.push("federation-7", (0..10_001).map(|number| page("harbour", number)).collect()).await;
     let refused = choose_waiting(busy.queue.as_ref(), &run(), &["abc".to_owned()]).await.unwrap_err();
-    let expected = "run federation-7 has more than 10000 tasks; give all 32 digits of a task's id";
+    let expected = "run federation-7 has too many tasks to look through; give all 32 digits of a task's id";
     assert_eq!(usage(&refused), expected);
     let whole = page("harbour", 5).id;
     assert_eq!(choose_waiting(busy.queue.as_ref(), &run(), &[whole.to_string()]).await, Ok(vec![whole]));

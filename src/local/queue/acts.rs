@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::choose::{Named, read_name, resolve};
+use super::peek::live;
 use super::{Answer, AskError, Look};
 use crate::local::summary::{counted, plural};
 use crate::local::text::shown;
 use crate::queue::{MAX_DEAD_KEPT, Queue};
 use crate::task::{RunId, TaskId};
 
-/// In a run with more tasks than this one must be named by its whole id: they are not looked through for its first digits.
+/// In a run with more tasks than this, or than its queue shows, one must be named by its whole id.
 const MAX_LOOKED_THROUGH: usize = 10_000;
 /// The widest run's name in a sentence.
 const NAME_WIDTH: usize = 80;
@@ -37,10 +38,11 @@ pub async fn choose_waiting(queue: &dyn Queue, run: &RunId, names: &[String]) ->
     let names: Vec<Named> = names.iter().map(|name| read_name(name)).collect::<Result<_, _>>()?;
     let mut known = Vec::new();
     if names.iter().any(|name| matches!(name, Named::Beginning(_))) {
-        known = queue.peek(run, MAX_LOOKED_THROUGH + 1).await?.into_iter().map(|peeked| peeked.task.id).collect();
-        if known.len() > MAX_LOOKED_THROUGH {
+        known = queue.peek(run, MAX_LOOKED_THROUGH).await?.into_iter().map(|peeked| peeked.task.id).collect();
+        // First digits could fit one that was not looked at, too.
+        if live(&queue.ledger(run).await?) > known.len() as u64 {
             return Err(AskError::Usage(format!(
-                "run {} has more than {MAX_LOOKED_THROUGH} tasks; give all 32 digits of a task's id",
+                "run {} has too many tasks to look through; give all 32 digits of a task's id",
                 name(run)
             )));
         }

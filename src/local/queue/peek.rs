@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::{Answer, AskError, Look, cut, more};
+use super::{Answer, AskError, Look, cut};
 use crate::local::grid::{Cell, Tone};
 use crate::local::text::in_about;
-use crate::queue::{Queue, QueuedTask, TaskState};
+use crate::queue::{Ledger, Queue, QueuedTask, TaskState};
 use crate::task::{ItemStatus, NodeName, OriginKey, RunId, SectionPath, Task, TaskKind};
 
 /// Tasks that have not ended.
@@ -14,7 +14,7 @@ use crate::task::{ItemStatus, NodeName, OriginKey, RunId, SectionPath, Task, Tas
 pub struct TaskList {
     /// The tasks.
     pub tasks: Vec<TaskRow>,
-    /// There are more than were asked for.
+    /// There are more than are listed.
     #[serde(skip)]
     pub has_more: bool,
 }
@@ -101,7 +101,10 @@ pub struct TaskRow {
 
 /// Up to `limit` tasks of a run that have not ended.
 pub async fn peek(queue: &dyn Queue, run: &RunId, limit: usize) -> Result<TaskList, AskError> {
-    let (tasks, has_more) = cut(queue.peek(run, limit.saturating_add(1)).await?, limit);
+    let ledger = queue.ledger(run).await?;
+    let (tasks, is_cut) = cut(queue.peek(run, limit.saturating_add(1)).await?, limit);
+    // A queue need not look behind its first tasks.
+    let has_more = is_cut || live(&ledger) > tasks.len() as u64;
     let row = |QueuedTask { task, state, attempts, charges }: &QueuedTask| TaskRow {
         task: task.into(),
         state: state.clone(),
@@ -109,6 +112,11 @@ pub async fn peek(queue: &dyn Queue, run: &RunId, limit: usize) -> Result<TaskLi
         charges: *charges,
     };
     Ok(TaskList { tasks: tasks.iter().map(row).collect(), has_more })
+}
+
+/// Tasks that have not ended.
+pub(super) fn live(ledger: &Ledger) -> u64 {
+    ledger.queued + ledger.delayed + ledger.leased
 }
 
 impl Answer for TaskList {
@@ -121,7 +129,7 @@ impl Answer for TaskList {
             header.extend(["STATUS", "ORIGIN", "CURSOR"]);
         }
         let rows: Vec<Vec<Cell>> = self.tasks.iter().map(|task| row(task, look)).collect();
-        look.grid(&header, &rows) + more(self.has_more)
+        look.grid(&header, &rows) + if self.has_more { "There are more\n" } else { "" }
     }
 }
 
