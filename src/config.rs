@@ -27,7 +27,7 @@ pub const REDIS_PASSWORD_FILE: &str = "TRAWLER_REDIS_PASSWORD_FILE";
 /// A file with the certificates that the queue's Redis may be signed by.
 pub const REDIS_CA: &str = "TRAWLER_REDIS_CA";
 
-/// The name by which this queue is told from others in the same Redis.
+/// The instance: whose keys in Redis are ours.
 pub const INSTANCE: &str = "TRAWLER_INSTANCE";
 
 /// The run that a crawler works for.
@@ -57,13 +57,10 @@ pub const DOCUMENTED: [(&str, &str); 17] = [
     (ALLOW_PRIVATE, "Networks (CIDR, separated by commas) that may be asked although they are not public."),
     (SECRETS_DIR, "A directory with Secrets: `<name>/<key>`."),
     ("TRAWLER_SECRET_<NAME>_<KEY>", "A key of a Secret; name and key in capitals, everything else as `_`."),
-    (
-        REDIS,
-        "Where the queue's Redis is: `redis://`, `rediss://`, `unix://` or `redis+sentinel://`. `run` then crawls with processes.",
-    ),
-    (REDIS_PASSWORD_FILE, "A file with the password of the queue's Redis, read again with each connection."),
-    (REDIS_CA, "A file with the certificates (PEM) that a `rediss://` server may be signed by."),
-    (INSTANCE, "The name by which this queue is told from others in the same Redis. Default: `local`."),
+    (REDIS, "Where the queue's Redis is: a URL. `run` then crawls with processes that share it."),
+    (REDIS_PASSWORD_FILE, "A file with the password of the queue's Redis."),
+    (REDIS_CA, "A file with the certificates (PEM) that the queue's Redis may be signed by, instead of the system's."),
+    (INSTANCE, "The instance, whose queue is asked. Default: `default`."),
     (RUN, "The run that `crawl` works for."),
     (TOKEN, "The token of the run that `crawl` holds: a number."),
     (UID, "Who this crawler is, unlike any other."),

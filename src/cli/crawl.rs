@@ -14,7 +14,7 @@ use crate::clock::SystemClock;
 use crate::config;
 use crate::local::crawl::{CrawlExit, CrawlOptions, CrawlOutcome, crawl};
 use crate::local::secrets::SecretSources;
-use crate::queue::redis::open as open_redis;
+use crate::queue::SharedQueue;
 use crate::store::landing::SharedLanding;
 
 /// What is read from standard input at most.
@@ -27,11 +27,6 @@ const MAX_SECRETS_BYTES: u64 = 64 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = CRAWL_HELP)]
 pub(super) struct CrawlArgs {
-    /// Where the queue's Redis is: redis://, rediss://, unix:// or redis+sentinel://
-    #[arg(long, value_name = "URL", env = config::REDIS, hide_env_values = true, help_heading = "Queue")]
-    redis: String,
-    #[command(flatten)]
-    queue: RedisOptions,
     /// The run
     #[arg(long, value_name = "ID", env = config::RUN)]
     run: String,
@@ -50,6 +45,8 @@ pub(super) struct CrawlArgs {
     /// Read Secrets from standard input, too, as JSON: {"NAME": {"KEY": "VALUE"}}
     #[arg(long, help_heading = "Secrets")]
     secrets_stdin: bool,
+    #[command(flatten)]
+    queue: RedisOptions,
     #[command(flatten)]
     secrets: SecretOptions,
     #[command(flatten)]
@@ -75,7 +72,10 @@ pub(super) fn main(args: &CrawlArgs, log: &LogOptions) -> u8 {
         Err(why) => return fail(why, exit::USAGE),
     };
     let clock = SystemClock::shared();
-    let settings = args.queue.settings(&args.redis);
+    let queue = match args.queue.open(clock.clone()) {
+        Ok(queue) => queue,
+        Err(code) => return code,
+    };
     let options = CrawlOptions {
         run: args.run.as_str().into(),
         token: args.token,
@@ -84,14 +84,11 @@ pub(super) fn main(args: &CrawlArgs, log: &LogOptions) -> u8 {
         http: args.http.config(),
         secrets,
         stop: CancellationToken::new(),
-        clock: clock.clone(),
+        clock,
     };
     block_on(async move {
         stop_on_signal(&options.stop);
-        let outcome = match open_redis(&settings, clock) {
-            Ok(queue) => land_and_crawl(queue, &args.store, options).await,
-            Err(error) => CrawlOutcome::because(CrawlExit::Configuration, error.to_string()),
-        };
+        let outcome = land_and_crawl(queue, &args.store, options).await;
         if let Some(why) = outcome.why {
             complain(why);
         }
@@ -112,7 +109,7 @@ fn secrets(args: &CrawlArgs) -> Result<SecretSources, String> {
 }
 
 #[cfg(unix)]
-async fn land_and_crawl(queue: crate::queue::SharedQueue, store: &str, options: CrawlOptions) -> CrawlOutcome {
+async fn land_and_crawl(queue: SharedQueue, store: &str, options: CrawlOptions) -> CrawlOutcome {
     use crate::store::landing::served::{LandingClient, SCHEME};
 
     if !store.starts_with(SCHEME) {
@@ -132,7 +129,7 @@ async fn land_and_crawl(queue: crate::queue::SharedQueue, store: &str, options: 
 }
 
 #[cfg(not(unix))]
-async fn land_and_crawl(_queue: crate::queue::SharedQueue, _store: &str, _options: CrawlOptions) -> CrawlOutcome {
+async fn land_and_crawl(_queue: SharedQueue, _store: &str, _options: CrawlOptions) -> CrawlOutcome {
     CrawlOutcome::because(CrawlExit::Configuration, "crawl needs a system with Unix sockets")
 }
 

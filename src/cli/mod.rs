@@ -6,6 +6,7 @@ mod demo;
 mod generate;
 mod init;
 mod plan;
+mod queue;
 mod records;
 mod redis;
 mod run;
@@ -36,7 +37,8 @@ Examples:
   trawler init https://portal.example > my.yaml    find out what a server speaks
   trawler validate -f my.yaml                      check manifests without a network
   trawler run -f my.yaml -d out                    crawl it; run it again to see what changed
-  trawler records ls -d out                        look at the result";
+  trawler records ls -d out                        look at the result
+  trawler queue ls --redis redis://HOST            look at a queue that crawlers share";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -47,6 +49,7 @@ enum Command {
     Plan(plan::PlanArgs),
     Records(records::RecordsArgs),
     Crawl(crawl::CrawlArgs),
+    Queue(queue::QueueArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
         Command::Crawl(args) => crawl::main(&args, &cli.log),
+        Command::Queue(args) => queue::main(args),
         Command::Generate(args) => generate::main(&args),
     };
     ExitCode::from(code)

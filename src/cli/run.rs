@@ -48,12 +48,9 @@ pub(super) struct RunArgs {
     output: OutputFormat,
     #[command(flatten)]
     display: DisplayOptions,
-    /// Crawl with processes of their own that share a queue in this Redis: redis://, rediss://, unix:// or
-    /// redis+sentinel://
-    #[arg(long, value_name = "URL", env = config::REDIS, hide_env_values = true, help_heading = "Queue")]
-    redis: Option<String>,
-    /// With --redis: at most so many crawlers at a time; without it, as the run's tokens say
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Queue")]
+    /// With --redis, crawlers are processes that share the queue there: at most so many at a time. Without --crawlers as
+    /// many as the run has tokens
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Redis")]
     crawlers: Option<u32>,
     #[command(flatten)]
     queue: RedisOptions,
@@ -133,7 +130,7 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
     };
     let crawlers = match crawler_processes(args, log) {
         Ok(crawlers) => crawlers,
-        Err(why) => return fail(why, exit::USAGE),
+        Err(code) => return code,
     };
     let options = RunOptions {
         dir: args.dir.clone(),
@@ -155,20 +152,19 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
     })
 }
 
-/// Whether the run's crawlers are processes, and how they are started.
-fn crawler_processes(args: &RunArgs, log: &LogOptions) -> Result<Option<CrawlerProcesses>, String> {
-    let Some(url) = &args.redis else {
-        let is_alone = args.crawlers.is_none();
-        return if is_alone { Ok(None) } else { Err("--crawlers needs --redis: they share a queue".to_owned()) };
-    };
-    let program = std::env::current_exe().map_err(|error| format!("this program can't find itself: {error}"))?;
-    let processes = CrawlerProcesses {
+/// Whether the run's crawlers are processes, and how they are started. `Err` is the exit code.
+fn crawler_processes(args: &RunArgs, log: &LogOptions) -> Result<Option<CrawlerProcesses>, u8> {
+    if !args.queue.are_given() {
+        let why = "--crawlers needs --redis: crawlers that are processes share a queue there";
+        return if args.crawlers.is_none() { Ok(None) } else { Err(fail(why, exit::USAGE)) };
+    }
+    let lost = |error| fail(format_args!("this program can't find itself: {error}"), exit::FAILED);
+    Ok(Some(CrawlerProcesses {
         count: args.crawlers,
-        redis: args.queue.settings(url),
-        program,
+        redis: args.queue.settings()?,
+        program: std::env::current_exe().map_err(lost)?,
         arguments: [args.http.arguments(), log.arguments()].concat(),
-    };
-    Ok(Some(processes))
+    }))
 }
 
 /// Prints the summary and finds the exit code.
