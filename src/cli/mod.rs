@@ -10,6 +10,7 @@ mod records;
 mod redis;
 mod run;
 mod summary;
+mod top;
 mod validate;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ enum Command {
     Plan(plan::PlanArgs),
     Records(records::RecordsArgs),
     Queue(queue::QueueArgs),
+    Top(top::TopArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -87,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
         Command::Queue(args) => queue::main(args),
+        Command::Top(args) => top::main(&args),
         Command::Generate(args) => generate::main(&args),
     };
     ExitCode::from(code)

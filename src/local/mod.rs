@@ -24,6 +24,7 @@ mod suggest;
 mod summary;
 pub mod text;
 mod time_left;
+pub mod top;
 pub mod validate;
 mod waiting;
 

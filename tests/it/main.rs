@@ -44,3 +44,4 @@ mod records;
 mod store_contract;
 mod stub_federation;
 mod telemetry;
+mod top;
