@@ -10,11 +10,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../queue/server.rs"]
+#[allow(dead_code, reason = "the tests of the queue need more of it")]
+mod redis_server;
+
 mod api;
 mod architecture;
 mod ckan;
 mod cli;
 mod cli_queue;
+mod cli_redis;
 mod dcat;
 mod dcat_changes;
 mod dcat_hostile;

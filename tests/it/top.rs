@@ -118,6 +118,17 @@ async fn a_server_that_was_never_reached_is_named() {
 }
 
 #[tokio::test]
+async fn a_queue_that_was_lost_is_said_to_be_and_the_one_that_is_there_now_is_shown() {
+    let (busy, mut screen) = seen().await;
+    let lost = QueueError::Lost { run: RunId::from(""), why: "the server was emptied".into() };
+    screen.take(Err(AskError::Queue(lost)), busy.now());
+    assert!(page(&screen, busy.now(), 80, 24).contains("\nthe queue was lost: the server was emptied\n"));
+    let anew = BusyQueue::empty();
+    look(&anew, &mut screen).await;
+    assert!(page(&screen, busy.now(), 80, 24).starts_with("trawler top  no runs"));
+}
+
+#[tokio::test]
 async fn names_that_are_long_or_hostile_harm_nothing() {
     let busy = BusyQueue::empty();
     let long = "a-very-long-name-".repeat(20);

@@ -14,7 +14,7 @@ use crate::cli::exit;
 use crate::clock::{SharedClock, Stopwatch};
 use crate::local::queue::{AskError, Frozen, set_frozen};
 use crate::local::top::{Act, Sample, Screen, View, sample};
-use crate::queue::SharedQueue;
+use crate::queue::{QueueError, SharedQueue};
 use crate::task::RunId;
 
 /// Between two looks at the queue; between two frames.
@@ -42,12 +42,20 @@ impl Drop for Restored {
 }
 
 /// Shows the queue until a person has seen enough.
-pub(super) async fn watch(queue: SharedQueue, clock: SharedClock, screen: Screen, colours: bool) -> u8 {
+///
+/// `reopen` is for a queue that was lost: to whoever looks the one that is there now is as good.
+pub(super) async fn watch(
+    queue: SharedQueue,
+    reopen: impl Fn() -> Option<SharedQueue>,
+    clock: SharedClock,
+    screen: Screen,
+    colours: bool,
+) -> u8 {
     let end = match ratatui::try_init() {
         Ok(terminal) => {
             let (sender, keys) = mpsc::unbounded_channel();
             let reader = std::thread::spawn(move || keys::read(&sender));
-            let watch = Watch { queue, clock, screen, colours, terminal: Restored(terminal) };
+            let watch = Watch { queue, reopen, clock, screen, colours, terminal: Restored(terminal) };
             let end = watch.run(keys).await;
             reader.join().unwrap_or_default();
             end
@@ -60,15 +68,16 @@ pub(super) async fn watch(queue: SharedQueue, clock: SharedClock, screen: Screen
     end.unwrap_or_else(|error| fail(format_args!("the terminal can't be used: {error}"), exit::FAILED))
 }
 
-struct Watch {
+struct Watch<R> {
     queue: SharedQueue,
+    reopen: R,
     clock: SharedClock,
     screen: Screen,
     colours: bool,
     terminal: Restored,
 }
 
-impl Watch {
+impl<R: Fn() -> Option<SharedQueue>> Watch<R> {
     async fn run(mut self, mut keys: mpsc::UnboundedReceiver<Pressed>) -> io::Result<u8> {
         // Beside the screen, which answers to keys meanwhile.
         let mut tasks = JoinSet::new();
@@ -95,6 +104,11 @@ impl Watch {
                         next_look = next_look.map(|_| Instant::now());
                     }
                     News::Sample { sample, took } => {
+                        if let Err(AskError::Queue(QueueError::Lost { .. })) = &sample
+                            && let Some(queue) = (self.reopen)()
+                        {
+                            self.queue = queue;
+                        }
                         self.screen.take(sample, self.clock.now());
                         let pause = if self.screen.lacks_details() { SOON } else { EVERY };
                         next_look = Some(Instant::now() + pause.max(took * SHARE));

@@ -66,7 +66,8 @@ pub(super) fn main(args: &TopArgs) -> u8 {
         };
         let mut screen = Screen::new(&args.redis.instance, args.redis.server(), run);
         if !args.once {
-            return live::watch(queue, clock, screen, colours_on(&io::stdout())).await;
+            let reopen = || args.redis.open(clock.clone()).ok();
+            return live::watch(queue, reopen, clock.clone(), screen, colours_on(&io::stdout())).await;
         }
         let now = clock.now();
         match sample(queue.as_ref(), screen.selected(), now).await {

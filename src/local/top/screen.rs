@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::sample::Sample;
 use crate::local::queue::{AskError, Frozen};
+use crate::queue::QueueError;
 use crate::task::RunId;
 
 /// Samples over which a run's speed is taken.
@@ -105,7 +106,12 @@ impl Screen {
         match sample {
             Err(error) => {
                 let since = self.problem.as_ref().map_or(now, |problem| problem.since);
-                self.problem = Some(Problem { why: error.to_string(), since });
+                let why = match error {
+                    // Of all runs.
+                    AskError::Queue(QueueError::Lost { why, .. }) => format!("the queue was lost: {why}"),
+                    error => error.to_string(),
+                };
+                self.problem = Some(Problem { why, since });
             }
             Ok(mut sample) => {
                 self.problem = None;
