@@ -8,7 +8,7 @@ mod lifecycle;
 pub(crate) mod model;
 mod order;
 mod parity;
-mod scene;
+pub(crate) mod scene;
 mod shared;
 mod stress;
 mod usage;

@@ -11,3 +11,4 @@
 mod contract;
 mod faulty;
 mod server;
+mod users;

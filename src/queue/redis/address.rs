@@ -63,7 +63,7 @@ impl Address {
             Kind::Sentinels { sentinels, service, db, user, password: own } => {
                 let addresses = sentinels.iter().map(|address| format!("redis://{address}")).collect();
                 let mut sentinel = Sentinel::build(addresses).map_err(|error| self.unreachable(&error))?;
-                let mut settings = RedisConnectionInfo::default().set_db(*db);
+                let mut settings = RedisConnectionInfo::default().set_db(*db).set_skip_set_lib_name();
                 if let Some(user) = user {
                     settings = settings.set_username(user);
                 }
@@ -77,10 +77,12 @@ impl Address {
     }
 
     fn client_of(&self, mut info: ConnectionInfo, password: Option<String>) -> Result<Client, CallError> {
+        // The client's name is told with a command that servers before 7.2 don't know and users need no right for.
+        let mut settings = info.redis_settings().clone().set_skip_set_lib_name();
         if let Some(password) = password {
-            let settings = info.redis_settings().clone().set_password(password);
-            info = info.set_redis_settings(settings);
+            settings = settings.set_password(password);
         }
+        info = info.set_redis_settings(settings);
         let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         let built = match &self.ca_file {
             Some(file) if is_tls => {

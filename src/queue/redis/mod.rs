@@ -4,6 +4,7 @@
 //! costs, and where things lie, in `docs/queue-redis.md`. This side writes requests and reads answers, in portions where a call
 //! would keep the server from others for too long.
 
+pub mod acl;
 mod address;
 mod bell;
 mod calls;
