@@ -18,11 +18,23 @@ pub const ALLOW_PRIVATE: &str = "TRAWLER_ALLOW_PRIVATE";
 /// Where Secrets are read from.
 pub const SECRETS_DIR: &str = "TRAWLER_SECRETS_DIR";
 
+/// Where the queue's Redis is.
+pub const REDIS: &str = "TRAWLER_REDIS";
+
+/// A file with the password of the queue's Redis.
+pub const REDIS_PASSWORD_FILE: &str = "TRAWLER_REDIS_PASSWORD_FILE";
+
+/// A file with the certificates that the queue's Redis may be signed by.
+pub const REDIS_CA: &str = "TRAWLER_REDIS_CA";
+
+/// The instance: whose keys in Redis are ours.
+pub const INSTANCE: &str = "TRAWLER_INSTANCE";
+
 /// Set to anything: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// What the generated reference says about each variable, in order.
-pub const DOCUMENTED: [(&str, &str); 8] = [
+pub const DOCUMENTED: [(&str, &str); 12] = [
     (LOG, "Which log lines are written: a level (`info`) or directives (`trawler::crawler=debug`). Default: `warn`."),
     (LOG_FORMAT, "How log lines are written: `text` (default) or `json`."),
     (CONTACT, "Whom a server's operator can write to: a URL or a mail address, sent in `User-Agent`."),
@@ -30,6 +42,10 @@ pub const DOCUMENTED: [(&str, &str); 8] = [
     (ALLOW_PRIVATE, "Networks (CIDR, separated by commas) that may be asked although they are not public."),
     (SECRETS_DIR, "A directory with Secrets: `<name>/<key>`."),
     ("TRAWLER_SECRET_<NAME>_<KEY>", "A key of a Secret; name and key in capitals, everything else as `_`."),
+    (REDIS, "Where the queue's Redis is: a URL."),
+    (REDIS_PASSWORD_FILE, "A file with the password of the queue's Redis."),
+    (REDIS_CA, "A file with the certificates (PEM) that the queue's Redis may be signed by, instead of the system's."),
+    (INSTANCE, "The instance, whose queue is asked. Default: `default`."),
     (NO_COLOR, "Set to anything but nothing: no colours."),
 ];
 

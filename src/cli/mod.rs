@@ -5,7 +5,9 @@ mod demo;
 mod generate;
 mod init;
 mod plan;
+mod queue;
 mod records;
+mod redis;
 mod run;
 mod summary;
 mod validate;
@@ -33,7 +35,8 @@ Examples:
   trawler init https://portal.example > my.yaml    find out what a server speaks
   trawler validate -f my.yaml                      check manifests without a network
   trawler run -f my.yaml -d out                    crawl it; run it again to see what changed
-  trawler records ls -d out                        look at the result";
+  trawler records ls -d out                        look at the result
+  trawler queue ls --redis redis://HOST            look at a queue that crawlers share";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -43,6 +46,7 @@ enum Command {
     Validate(validate::ValidateArgs),
     Plan(plan::PlanArgs),
     Records(records::RecordsArgs),
+    Queue(queue::QueueArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -82,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::Validate(args) => validate::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
+        Command::Queue(args) => queue::main(args),
         Command::Generate(args) => generate::main(&args),
     };
     ExitCode::from(code)

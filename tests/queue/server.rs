@@ -19,8 +19,7 @@ pub(crate) struct Server {
     dir: tempfile::TempDir,
 }
 
-const KEEPER: &str =
-    "redis-server \"$@\" >> redis.log 2>&1 & pid=$!; echo $pid > pid; cat > /dev/null; kill -9 $pid; wait $pid";
+const KEEPER: &str = "exec 2>/dev/null; redis-server \"$@\" >> redis.log 2>&1 & pid=$!; echo $pid > pid; cat > /dev/null; kill -9 $pid; wait $pid";
 
 /// What a server keeps, and when.
 pub(crate) const FORGETS: [&str; 4] = ["--save", "", "--appendonly", "no"];
@@ -32,8 +31,18 @@ pub(crate) const PASSWORD: &str = "secret";
 impl Server {
     /// A server with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self::start_in(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    /// A server with these arguments and a file in its directory.
+    pub(crate) fn start_with(file: &str, content: &str, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(file), content).unwrap();
+        Self::start_in(dir, arguments)
+    }
+
+    fn start_in(dir: tempfile::TempDir, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let mut server = Self { port: free_port(), arguments, running: None, dir };
         server.run();
         server

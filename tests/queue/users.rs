@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use trawler::clock::SystemClock;
 use trawler::queue::redis::{RedisSettings, open};
-use trawler::queue::{
-    Claim, Holder, JoinRequest, Pushback, PushbackKind, QueueError, RunConfig, SharedQueue, Woken,
-};
+use trawler::queue::{Claim, Holder, JoinRequest, Pushback, PushbackKind, QueueError, RunConfig, SharedQueue, Woken};
 use trawler::task::RunId;
 
 use crate::contract::scene::{GROUP, config, done_with, origin_of, page, pages, settlement};
@@ -46,13 +44,16 @@ async fn a_crawlers_user_does_all_that_a_crawler_does() {
     crawler.pushback(&holder, &origin_of("a"), pushback).await.unwrap();
     let feedback = done_with(vec![page("a", 7)]);
     crawler.settle(&holder, vec![settlement(tasks[0].lease, feedback)]).await.unwrap();
-    let Claim::Wait { seen, until } = crawler.claim(&holder, 1).await.unwrap() else { panic!("the origin is closed") };
+    let Claim::Wait { sequence, until } = crawler.claim(&holder, 1).await.unwrap() else {
+        panic!("the origin is closed")
+    };
 
+    let id = run();
     let change = async {
         owner.configure(RunConfig { weight: 2, ..config(&["a", "b"]) }).await.unwrap();
         owner.push(&run(), pages("b", 1)).await.unwrap();
     };
-    let (woken, ()) = tokio::join!(crawler.wait(&run(), seen, until), change);
+    let (woken, ()) = tokio::join!(crawler.wait(&id, sequence, until), change);
     assert_eq!(woken.unwrap(), Woken::Changed);
 }
 

@@ -1,5 +1,6 @@
 //! Builders and loopback servers for the tests.
 
+pub(crate) mod busy_queue;
 pub(crate) mod dcat;
 pub(crate) mod documents;
 pub(crate) mod encodings;

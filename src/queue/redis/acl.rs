@@ -3,47 +3,47 @@
 //! A function runs with the rights of whoever calls it, so that crawlers need the commands that the functions are made of, on
 //! the keys of their instance only. They need none that loads code, reads settings, or sees all keys.
 
-/// The commands that the functions call, sorted.
-pub(super) const COMMANDS: [&str; 34] = [
-    "DEL",
-    "EXISTS",
-    "HDEL",
-    "HEXISTS",
-    "HGET",
-    "HGETALL",
-    "HINCRBY",
-    "HKEYS",
-    "HLEN",
-    "HMGET",
-    "HSCAN",
-    "HSET",
-    "HSETNX",
-    "HVALS",
-    "LPOP",
-    "LRANGE",
-    "LREM",
-    "PUBLISH",
-    "RENAME",
-    "RPUSH",
-    "SADD",
-    "SMEMBERS",
-    "SRANDMEMBER",
-    "SREM",
-    "TIME",
-    "UNLINK",
-    "ZADD",
-    "ZCARD",
-    "ZPOPMIN",
-    "ZRANGE",
-    "ZRANGEBYSCORE",
-    "ZREM",
-    "ZREMRANGEBYRANK",
-    "ZSCORE",
+/// The commands that the functions call, sorted, and how many arguments each needs.
+pub(super) const COMMANDS: [(&str, usize); 34] = [
+    ("DEL", 1),
+    ("EXISTS", 1),
+    ("HDEL", 2),
+    ("HEXISTS", 2),
+    ("HGET", 2),
+    ("HGETALL", 1),
+    ("HINCRBY", 3),
+    ("HKEYS", 1),
+    ("HLEN", 1),
+    ("HMGET", 2),
+    ("HSCAN", 2),
+    ("HSET", 3),
+    ("HSETNX", 3),
+    ("HVALS", 1),
+    ("LPOP", 1),
+    ("LRANGE", 3),
+    ("LREM", 3),
+    ("PUBLISH", 2),
+    ("RENAME", 2),
+    ("RPUSH", 2),
+    ("SADD", 2),
+    ("SMEMBERS", 1),
+    ("SRANDMEMBER", 1),
+    ("SREM", 2),
+    ("TIME", 0),
+    ("UNLINK", 1),
+    ("ZADD", 3),
+    ("ZCARD", 1),
+    ("ZPOPMIN", 1),
+    ("ZRANGE", 3),
+    ("ZRANGEBYSCORE", 3),
+    ("ZREM", 2),
+    ("ZREMRANGEBYRANK", 3),
+    ("ZSCORE", 2),
 ];
 
-/// What a connection needs beside them.
-const CONNECTION: [&str; 8] =
-    ["fcall", "subscribe", "unsubscribe", "ping", "hello", "auth", "select", "client|setname"];
+/// What a connection needs beside them; by `ROLE` it is known whether the sentinels named the master.
+const CONNECTION: [&str; 9] =
+    ["fcall", "subscribe", "unsubscribe", "ping", "hello", "auth", "select", "role", "client|setname"];
 
 /// What loads the functions, and what `trawler queue doctor` looks at.
 pub(super) const OWNER: [&str; 6] =
@@ -58,7 +58,8 @@ pub fn lines(instance: &str) -> Vec<String> {
 }
 
 fn line(instance: &str, role: &str, more: impl Iterator<Item = &'static str>) -> String {
-    let commands: Vec<String> = more.map(str::to_owned).chain(COMMANDS.iter().map(|name| name.to_lowercase())).collect();
+    let commands: Vec<String> =
+        more.map(str::to_owned).chain(COMMANDS.iter().map(|(name, _)| name.to_lowercase())).collect();
     format!(
         "user trawler-{instance}-{role} reset on >PASSWORD -@all ~trawler:{{{instance}}}:* &trawler:{{{instance}}}:* +{}",
         commands.join(" +")
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_users_may_do_exactly_what_the_functions_do() {
-        let named: BTreeSet<String> = COMMANDS.iter().map(|&name| name.to_owned()).collect();
+        let named: BTreeSet<String> = COMMANDS.iter().map(|&(name, _)| name.to_owned()).collect();
         assert_eq!(commands_in(&Library::new().code), named);
     }
 

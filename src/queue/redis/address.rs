@@ -33,23 +33,22 @@ enum Kind {
 
 impl Address {
     pub(super) fn parse(settings: &RedisSettings) -> Result<Self, QueueError> {
-        let (kind, shown) = match settings.url.strip_prefix(SENTINEL) {
-            Some(rest) => sentinels(rest).ok_or_else(|| {
+        let (kind, shown) = if let Some(rest) = settings.url.strip_prefix(SENTINEL) {
+            sentinels(rest).ok_or_else(|| {
                 refused(
                     "the address of the queue's Redis must read \
-                 redis+sentinel://[user:password@]host:port[,host:port…]/service[/database]",
+                     redis+sentinel://[user:password@]host:port[,host:port…]/service[/database]",
                 )
-            })?,
-            None => {
-                let info = settings.url.as_str().into_connection_info().map_err(|error| {
-                    refused(&format!(
-                        "the address of the queue's Redis can't be read ({error}); write redis://host:port, rediss://host:port \
-                         for TLS, unix:///path, or redis+sentinel://host:port/service"
-                    ))
-                })?;
-                let shown = info.addr().to_string();
-                (Kind::Server(Box::new(info)), shown)
-            }
+            })?
+        } else {
+            let info = settings.url.as_str().into_connection_info().map_err(|error| {
+                refused(&format!(
+                    "the address of the queue's Redis can't be read ({error}); write redis://host:port, rediss://host:port \
+                     for TLS, unix:///path, or redis+sentinel://host:port/service"
+                ))
+            })?;
+            let shown = info.addr().to_string();
+            (Kind::Server(Box::new(info)), shown)
         };
         let (password_file, ca_file) = (settings.password_file.clone(), settings.ca_file.clone());
         Ok(Self { kind, password_file, ca_file, shown })

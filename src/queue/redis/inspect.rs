@@ -111,7 +111,8 @@ impl RedisQueue {
                 Ok((reader.uint()?, reader.int()?))
             })?;
             put_back += back;
-            if next <= from {
+            // What was put back is gone from the list: the next may stand at the same position.
+            if next < 0 {
                 return Ok(put_back);
             }
             from = next;

@@ -173,7 +173,7 @@ local function peek_leased(X, token, most)
   return rows
 end
 
--- Puts back dead tasks: those named, or all, from a position of the list on. Answers how many, and the next position; 0: none.
+-- Puts back dead tasks: those named, or all, from a position of the list on. Answers how many, and the next position; -1: none.
 local function retry_dead(X, from, named)
   local run, back, position = X.r, 0, from
   local wanted = named and {}
@@ -200,7 +200,7 @@ local function retry_dead(X, from, named)
     end
   end
   changed(X)
-  return { back, position < run[RUN_DEAD_KEPT] and position or 0 }
+  return { back, position < run[RUN_DEAD_KEPT] and position or -1 }
 end
 
 -- Drops those of these tasks that are queued or delayed; answers how many were.
@@ -270,7 +270,7 @@ on_run('node_briefs', 'looker', function(X, request)
   local briefs = {}
   for position, name in ipairs(request[8]) do
     local index = known_node(X, name)
-    briefs[position] = index and (call('HGET', X.R .. 'n', index) or '')
+    briefs[position] = index and (call('HGET', X.R .. 'n', index) or '') or false
   end
   return briefs
 end)
