@@ -10,7 +10,7 @@ pub(crate) mod model;
 mod order;
 mod parity;
 mod races;
-mod scene;
+pub(crate) mod scene;
 mod shared;
 mod stress;
 mod usage;
