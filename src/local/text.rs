@@ -2,22 +2,16 @@
 
 use std::time::Duration;
 
-use comfy_table::{ContentArrangement, Table, TableStyle};
+use jiff::Timestamp;
 use unicode_width::UnicodeWidthChar;
 
+use super::grid::{Cell, Grid};
 use crate::finding::harmless;
 
-/// Stands for a character that must not reach a terminal.
 /// Stands for the rest of a text that was cut.
 const ELLIPSIS: char = '…';
 /// How many characters without width may follow each other: enough for any script, too few to flood a terminal.
 const MAX_MARKS: u32 = 4;
-/// A column is not made narrower than this.
-const MIN_COLUMN_WIDTH: usize = 6;
-/// Nor wider than this, however wide the terminal is, or if it isn't one.
-const MAX_COLUMN_WIDTH: usize = 1000;
-/// Between two columns.
-const GAP_WIDTH: usize = 2;
 
 /// The text on one line, at most `max_width` columns wide, safe to print: line breaks and tabs become spaces; control
 /// characters, escapes, and characters that hide text or turn its direction become `�`; what doesn't fit becomes `…`.
@@ -69,52 +63,25 @@ pub fn about(duration: Duration) -> String {
     }
 }
 
+/// "in 12 s", "now" for what is past.
+pub fn in_about(until: Timestamp, now: Timestamp) -> String {
+    match Duration::try_from(until.duration_since(now)) {
+        Ok(left) if !left.is_zero() => format!("in {}", about(left)),
+        _ => "now".to_owned(),
+    }
+}
+
+/// "12 s ago".
+pub fn ago(at: Timestamp, now: Timestamp) -> String {
+    format!("{} ago", about(Duration::try_from(now.duration_since(at)).unwrap_or_default()))
+}
+
 /// Rows under a header: aligned, one line each, cut to `max_width` columns by narrowing the widest ones.
 /// Without colours, so `NO_COLOR` changes nothing.
 pub fn table<const N: usize>(header: [&str; N], rows: &[[String; N]], max_width: Option<usize>) -> String {
-    let mut widths = header.map(shown_width);
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(shown_width(cell)).min(MAX_COLUMN_WIDTH);
-        }
-    }
-    if let Some(max_width) = max_width {
-        narrow(&mut widths, max_width.saturating_sub(GAP_WIDTH * N.saturating_sub(1)));
-    }
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
-    let cells = |row: &[String; N]| -> Vec<String> {
-        row.iter().zip(&widths).map(|(cell, width)| shown(cell, *width)).collect()
-    };
-    table.set_header(cells(&header.map(str::to_owned)));
-    table.add_rows(rows.iter().map(cells));
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let mut text = table.trim_fmt();
-    text.push('\n');
-    text
-}
-
-/// Takes from the widest columns until all fit.
-fn narrow<const N: usize>(widths: &mut [usize; N], available: usize) {
-    let mut excess = widths.iter().sum::<usize>().saturating_sub(available);
-    while excess > 0 {
-        let widest = widths.iter().copied().max().unwrap_or_default();
-        if widest <= MIN_COLUMN_WIDTH {
-            return;
-        }
-        let next = widths.iter().copied().filter(|width| *width < widest).max().unwrap_or_default();
-        let count = widths.iter().filter(|width| **width == widest).count();
-        let floor = next.max(MIN_COLUMN_WIDTH);
-        // All of the widest shrink together, to the next widest at most; the first ones take the remainder.
-        let step = (widest - floor).min(excess.div_ceil(count));
-        for width in widths.iter_mut().filter(|width| **width == widest) {
-            let taken = step.min(excess);
-            *width -= taken;
-            excess -= taken;
-        }
-    }
+    let rows: Vec<Vec<Cell>> =
+        rows.iter().map(|row| row.iter().map(|text| Cell::from(text.as_str())).collect()).collect();
+    Grid { header: &header, rows: &rows, max_width, colours: false }.text()
 }
 
 fn width_of(c: char) -> usize {
@@ -133,6 +100,14 @@ mod tests {
     fn a_duration_is_said_in_one_or_two_units() {
         let texts = [0, 45, 100, 3600, 7800, 356_400].map(|seconds| about(Duration::from_secs(seconds)));
         assert_eq!(texts, ["1 s", "45 s", "2 min", "60 min", "2 h 10 min", "4 d 3 h"]);
+    }
+
+    #[test]
+    fn moments_are_said_from_now() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let at = |seconds: i64| now + jiff::SignedDuration::from_secs(seconds);
+        assert_eq!([12, 0, -5].map(|seconds| in_about(at(seconds), now)), ["in 12 s", "now", "now"]);
+        assert_eq!([-100, 5].map(|seconds| ago(at(seconds), now)), ["2 min ago", "1 s ago"]);
     }
 
     #[test]
@@ -167,14 +142,6 @@ mod tests {
     fn piled_up_marks_are_dropped() {
         let piled = format!("e{}", "\u{301}".repeat(10_000));
         assert_eq!(shown(&piled, 10).chars().count(), 5);
-    }
-
-    #[test]
-    fn columns_are_narrowed_from_the_widest() {
-        let mut widths = [4, 30, 20, 8];
-        narrow(&mut widths, 40);
-        assert_eq!(widths.iter().sum::<usize>(), 40);
-        assert_eq!(widths, [4, 14, 14, 8]);
     }
 
     #[test]

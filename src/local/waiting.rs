@@ -15,7 +15,12 @@ pub(super) const PROBLEM_WIDTH: usize = 60;
 
 /// "waits 3.0 s: the API calls of budget … are used up". `problem` is the node's latest: why a failed task failed.
 pub(super) fn why_it_waits(waiting: &Waiting, problem: Option<&str>, now: Timestamp) -> String {
-    let why = match &waiting.gate {
+    format!("waits{}: {}", how_long(waiting, now), why_closed(&waiting.gate, problem))
+}
+
+/// "the API calls of budget … are used up": why a gate is closed, without until when.
+pub(super) fn why_closed(gate: &Gate, problem: Option<&str>) -> String {
+    match gate {
         Gate::OriginBackOff { origin } => format!("{origin} asked to slow down"),
         Gate::OriginConcurrency { origin } => format!("{origin} has as many requests under way as it may have"),
         Gate::Budget { budget, unit } => {
@@ -36,8 +41,7 @@ pub(super) fn why_it_waits(waiting: &Waiting, problem: Option<&str>, now: Timest
             Some(problem) => format!("a failed task waits for its next try: {}", shown(problem, PROBLEM_WIDTH)),
             None => "a failed task waits for its next try".to_owned(),
         },
-    };
-    format!("waits{}: {why}", how_long(waiting, now))
+    }
 }
 
 /// How long it waits; `None` where it is a call that opens the gate, not time.

@@ -21,10 +21,12 @@
 //! [`TURN_TASKS`] tasks; inside a node tasks go by [`ItemStatus`](crate::task::ItemStatus), then oldest first.
 //! What was being worked on in a crash takes no turns: it is handed out alone, to a holder that has nothing else.
 
+mod check;
 mod claim;
 mod error;
 pub mod gate;
 pub mod memory;
+mod patience;
 pub mod redis;
 mod settle;
 mod status;
@@ -35,8 +37,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use self::check::check_config;
 pub use self::claim::{Claim, Holder, JoinRequest, LeaseRef, Leased, Permit};
 pub use self::error::QueueError;
+pub use self::patience::Patience;
 pub use self::settle::{Pushback, PushbackKind, Pushed, ReleaseCause, Released, SettleResult, Settled, Settlement};
 pub use self::status::{DeadTask, Gate, HolderStatus, LaneStatus, QueuedTask, RunStatus, TaskState, Waiting, Woken};
 pub use crate::finding::TaskFailure;

@@ -65,12 +65,11 @@ struct Arrow {
 }
 
 /// Crates, or parts of them, that may be used in few places; the last element is the reason.
-const CRATES: [(&[&str], &[&str], &str); 8] = [
-    (&["reqwest", "async_compression"], &["crawler"], "there is one HTTP client, with one guard"),
+const CRATES: [(&[&str], &[&str], &str); 7] = [
     (
-        &["rustls", "rustls_platform_verifier", "tokio_rustls"],
-        &["crawler", "queue::redis"],
-        "TLS is for the HTTP client and for the queue's server",
+        &["reqwest", "rustls", "rustls_platform_verifier", "async_compression"],
+        &["crawler"],
+        "there is one HTTP client, with one guard",
     ),
     (&["redb"], &["store::files"], "the database of the file store is its own affair"),
     (&["redis", "fred", "deadpool_redis"], &["queue::redis", "store::redis"], "Redis is behind the two ports"),
@@ -82,7 +81,7 @@ const CRATES: [(&[&str], &[&str], &str); 8] = [
     ),
     (&["hyper", "hyper_util", "http_body_util"], &["demo", "crawler"], "HTTP is spoken by the crawler and the demo"),
     (
-        &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif"],
+        &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif", "ratatui", "crossterm"],
         &["cli", "config", "generate", "local", "telemetry"],
         "speaking with people is for the command line and for what reports to a terminal",
     ),

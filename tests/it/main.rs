@@ -10,10 +10,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../queue/server.rs"]
+#[allow(dead_code, reason = "the tests of the queue need more of it")]
+mod redis_server;
+
 mod api;
 mod architecture;
 mod ckan;
 mod cli;
+mod cli_queue;
+mod crawl_role;
+mod cli_redis;
 mod dcat;
 mod dcat_changes;
 mod dcat_hostile;
@@ -26,6 +33,7 @@ mod generate;
 mod http;
 mod http_hostile;
 mod incremental;
+mod landing;
 mod local;
 mod local_back_off;
 mod local_budgets;
@@ -35,11 +43,13 @@ mod local_runs;
 mod manifests;
 mod never_deletes;
 mod planner;
+mod processes;
 mod protocol_contract;
+mod queue_answers;
 mod real_data;
 mod real_data_dcat;
 mod records;
-mod redis;
 mod store_contract;
 mod stub_federation;
 mod telemetry;
+mod top;

@@ -4,11 +4,13 @@
 mod closed;
 mod gates;
 mod holders;
+mod inspect;
 mod lifecycle;
 pub(crate) mod model;
 mod order;
 mod parity;
-mod scene;
+mod races;
+pub(crate) mod scene;
 mod shared;
 mod stress;
 mod usage;
@@ -19,6 +21,9 @@ use std::sync::Arc;
 use trawler::clock::SharedClock;
 use trawler::queue::SharedQueue;
 use trawler::queue::memory::MemoryQueue;
+use trawler::queue::redis::open_with_callers_clock;
+
+use crate::server::new_instance;
 
 /// All tests, against one adapter: a module of its name, and how it is made.
 macro_rules! contract {
@@ -117,6 +122,30 @@ macro_rules! contract {
             closed::an_origin_is_left_alone_until_the_latest_moment_that_is_known,
             closed::a_pushback_tells_until_when_the_origin_is_left_alone,
             usage::crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget,
+            inspect::runs_are_listed_in_the_order_of_their_ids_with_their_accounts,
+            inspect::a_run_that_is_configured_anew_is_listed_so,
+            inspect::holders_are_listed_by_token_with_what_they_work_on_and_when_it_lapses,
+            inspect::a_holder_that_works_on_a_suspect_is_listed_as_alone,
+            inspect::a_peek_shows_where_each_task_stands,
+            inspect::a_peek_is_of_the_present_moment,
+            inspect::a_peek_tells_what_was_in_a_crash,
+            inspect::a_peek_shows_no_more_than_was_asked_for,
+            inspect::dead_tasks_that_are_put_back_begin_anew_behind_the_others,
+            inspect::a_dead_task_that_is_put_back_keeps_its_status,
+            inspect::only_the_dead_that_are_named_are_put_back,
+            inspect::the_dead_of_a_removed_node_are_dropped_when_they_are_put_back,
+            inspect::the_dead_of_a_node_that_moved_are_put_back_where_it_is_now,
+            inspect::what_is_put_back_waits_while_its_run_is_frozen_or_its_node_suspended,
+            inspect::what_people_put_right_ends_a_wait,
+            inspect::tasks_that_are_queued_or_delayed_can_be_dropped_and_no_others,
+            inspect::a_dropped_task_named_twice_counts_once,
+            inspect::dropping_what_is_left_drains_the_run,
+            inspect::dropping_the_last_of_a_node_leaves_the_turns_to_the_others,
+            inspect::what_is_dropped_while_its_gate_is_closed_is_gone_when_it_opens,
+            inspect::a_suspect_that_is_dropped_keeps_nobody_from_working,
+            inspect::crawlers_are_told_what_the_run_and_its_nodes_say_to_them,
+            inspect::looking_at_an_unknown_run_is_refused_by_name,
+            inspect::of_the_dead_only_those_that_are_kept_are_put_back,
             waiting::what_makes_work_claimable_ends_a_wait,
             waiting::a_change_between_claim_and_wait_is_not_missed,
             waiting::a_wait_ends_at_its_moment,
@@ -138,10 +167,6 @@ macro_rules! contract {
             stress::c_09_50_tokens_50_workers_1_000_seeds,
             stress::c_09_10_tokens_50_workers_1_000_seeds,
             stress::c_09_50_tokens_10_workers_1_000_seeds,
-            stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
-            stress::c_09_50_tokens_5_000_workers_100_000_seeds,
-            stress::c_09_5_000_tokens_50_workers_100_000_seeds,
-            model::any_history_keeps_the_guarantees,
         }
     };
     ($adapter:ident, $make:expr, $($topic:ident::$case:ident,)*) => {
@@ -156,8 +181,88 @@ macro_rules! contract {
     };
 }
 
+/// Each mutation against every other one, over two connections.
+macro_rules! races {
+    ($adapter:ident, $make:expr, $($name:ident: $mutation:ident,)*) => {
+        mod $adapter {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::races::race($make, super::races::Mutation::$mutation).await;
+                }
+            )*
+        }
+    };
+    ($adapter:ident, $make:expr) => {
+        races! { $adapter, $make,
+            push_and_any_other_at_once: Push,
+            claim_and_any_other_at_once: Claim,
+            claim_by_another_and_any_other_at_once: ClaimByAnother,
+            permit_and_any_other_at_once: Permit,
+            settle_done_and_any_other_at_once: SettleDone,
+            settle_for_retry_and_any_other_at_once: SettleForRetry,
+            settle_as_dead_and_any_other_at_once: SettleAsDead,
+            settle_as_dropped_and_any_other_at_once: SettleAsDropped,
+            release_and_any_other_at_once: Release,
+            renew_and_any_other_at_once: Renew,
+            pushback_and_any_other_at_once: Pushback,
+            release_holder_crashed_and_any_other_at_once: ReleaseHolderCrashed,
+            release_holder_disrupted_and_any_other_at_once: ReleaseHolderDisrupted,
+            join_and_any_other_at_once: Join,
+            suspend_node_and_any_other_at_once: SuspendNode,
+            resume_node_and_any_other_at_once: ResumeNode,
+            freeze_and_any_other_at_once: Freeze,
+            thaw_and_any_other_at_once: Thaw,
+            remove_node_and_any_other_at_once: RemoveNode,
+            tighten_budget_and_any_other_at_once: TightenBudget,
+            retry_dead_and_any_other_at_once: RetryDead,
+            drop_task_and_any_other_at_once: DropTask,
+            close_and_any_other_at_once: Close,
+        }
+    };
+}
+
+races!(memory_races, super::two_ways_into_memory);
+races!(redis_races, super::two_ways_into_redis);
+
 contract!(memory, super::in_memory);
+contract! { memory_at_length, super::in_memory,
+    stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_50_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_5_000_tokens_50_workers_100_000_seeds,
+    model::any_history_keeps_the_guarantees,
+}
+
+contract!(redis, super::in_redis);
+contract! { redis_at_length, super::in_redis,
+    stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_50_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_5_000_tokens_50_workers_100_000_seeds,
+    model::histories_of_ten_thousand_steps_keep_the_guarantees,
+}
+contract!(redis_with_append_only_file, super::in_redis_with_append_only_file);
+contract! { redis_with_append_only_file_at_length, super::in_redis_with_append_only_file,
+    model::histories_of_ten_thousand_steps_keep_the_guarantees,
+}
 
 fn in_memory(clock: SharedClock) -> SharedQueue {
     Arc::new(MemoryQueue::new(clock))
+}
+
+fn in_redis(clock: SharedClock) -> SharedQueue {
+    open_with_callers_clock(&new_instance(false), clock).unwrap()
+}
+
+fn in_redis_with_append_only_file(clock: SharedClock) -> SharedQueue {
+    open_with_callers_clock(&new_instance(true), clock).unwrap()
+}
+
+fn two_ways_into_memory(clock: SharedClock) -> [SharedQueue; 2] {
+    let queue = in_memory(clock);
+    [queue.clone(), queue]
+}
+
+fn two_ways_into_redis(clock: SharedClock) -> [SharedQueue; 2] {
+    let settings = new_instance(false);
+    [(); 2].map(|()| open_with_callers_clock(&settings, clock.clone()).unwrap())
 }

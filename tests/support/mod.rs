@@ -1,5 +1,6 @@
 //! Builders and loopback servers for the tests.
 
+pub(crate) mod busy_queue;
 pub(crate) mod dcat;
 pub(crate) mod documents;
 pub(crate) mod encodings;
@@ -8,9 +9,8 @@ pub(crate) mod federation;
 pub(crate) mod http_client;
 pub(crate) mod http_server;
 pub(crate) mod local_run;
+pub(crate) mod moody_queue;
 pub(crate) mod paged_feed;
 pub(crate) mod reader_contract;
 pub(crate) mod records;
-#[allow(dead_code, reason = "shared with other test binaries")]
-pub(crate) mod redis;
 pub(crate) mod trawler;

@@ -1,6 +1,6 @@
 //! Why tasks failed: the latest failures of those that may come again, and the dead with theirs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::run::Entry;
 use crate::queue::gate::Moment;
@@ -48,7 +48,8 @@ impl Failures {
 
     /// Takes out the dead that are named, or all.
     pub(super) fn exhume(&mut self, tasks: Option<&[TaskId]>) -> Vec<DeadTask> {
-        let is_named = |dead: &mut DeadTask| tasks.is_none_or(|tasks| tasks.contains(&dead.task.id));
+        let named: Option<HashSet<&TaskId>> = tasks.map(|tasks| tasks.iter().collect());
+        let is_named = |dead: &mut DeadTask| named.as_ref().is_none_or(|named| named.contains(&dead.task.id));
         self.dead.extract_if(.., is_named).collect()
     }
 

@@ -81,19 +81,23 @@ impl Call<'_> {
         let named: HashSet<&TaskId> = tasks.iter().collect();
         let waits = |entry: &Entry| entry.state != State::Leased && named.contains(&entry.task.id);
         let found = self.run.tasks.iter().filter(|(_, entry)| waits(entry)).map(|(key, _)| super::lanes::index(key));
-        let mut dropped = 0;
-        for key in found.collect::<Vec<u32>>() {
+        let found: Vec<u32> = found.collect();
+        let mut standing: HashMap<u32, HashSet<u32>> = HashMap::new();
+        for &key in &found {
             let entry = &self.run.tasks[key as usize];
             if entry.state == State::Queued {
-                self.run.lanes.take_out(entry.queue, key);
+                standing.entry(entry.queue).or_default().insert(key);
                 self.run.ledger.queued -= 1;
             } else {
                 self.run.ledger.delayed -= 1;
             }
             self.forget(key);
-            self.run.ledger.dropped += 1;
-            dropped += 1;
         }
+        for (queue, keys) in standing {
+            self.run.lanes.take_out(queue, &keys);
+        }
+        let dropped = found.len() as u64;
+        self.run.ledger.dropped += dropped;
         self.run.changed();
         dropped
     }

@@ -24,7 +24,7 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn open(&mut self, config: RunConfig, now: Moment) -> Result<(), QueueError> {
-        super::configure::check(&config)?;
+        crate::queue::check_config(&config)?;
         let id = config.run.clone();
         if self.keys.contains_key(&id) {
             return Err(QueueError::RunExists { run: id });

@@ -310,12 +310,12 @@ impl Lanes {
         tasks
     }
 
-    /// Takes a ready task out of its queue.
-    pub(super) fn take_out(&mut self, queue_index: u32, task: u32) {
+    /// Takes ready tasks out of their queue.
+    pub(super) fn take_out(&mut self, queue_index: u32, tasks: &HashSet<u32>) {
         let queue = &mut self.queues[queue_index as usize];
-        queue.remove(task);
+        queue.remove(tasks);
         let (has_turns, has_suspects) = (queue.has_turns(), queue.first_suspect().is_some());
-        self.lanes[queue.lane as usize].queued -= 1;
+        self.lanes[queue.lane as usize].queued -= tasks.len() as u64;
         if !has_turns {
             self.unlist_queue(queue_index);
         }

@@ -1,6 +1,6 @@
 //! One node's ready tasks for one origin.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use super::turns::Place;
 use crate::task::ItemStatus;
@@ -74,9 +74,10 @@ impl NodeQueue {
         self.suspects.pop_front()
     }
 
-    /// Takes a task out, wherever it stands.
-    pub(super) fn remove(&mut self, task: u32) {
-        self.by_status.iter_mut().chain([&mut self.suspects]).for_each(|items| items.retain(|item| item.task != task));
+    /// Takes tasks out, wherever they stand.
+    pub(super) fn remove(&mut self, tasks: &HashSet<u32>) {
+        let lines = self.by_status.iter_mut().chain([&mut self.suspects]);
+        lines.for_each(|items| items.retain(|item| !tasks.contains(&item.task)));
     }
 
     /// All of them.

@@ -21,8 +21,8 @@ struct Crowd {
 }
 
 const CALLS_PER_S: u64 = 14;
-const SECONDS: u64 = 10;
-const TICK_MS: u64 = 5;
+const SECONDS: u64 = 6;
+const TICK_MS: u64 = 10;
 
 pub(super) async fn crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget(make: MakeQueue) {
     let burst = limit(Unit::ApiCalls, CALLS_PER_S, 1_000);

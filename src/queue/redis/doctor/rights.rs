@@ -1,89 +1,75 @@
-//! Whether the user may do all that the queue's functions do on its behalf.
+//! What the user may do, rehearsed with `ACL DRYRUN`: nothing is done.
 
-use super::Finding;
-use crate::queue::redis::acl::COMMANDS;
-use crate::queue::redis::connection::{CallError, Connection, Fault, text_of};
+use super::super::acl;
+use super::super::connection::Connection;
+use super::{Finding, allowed, strings_in};
+use crate::queue::QueueError;
 
 const ABOUT: &str = "rights";
 
-pub(super) async fn check(connection: &Connection, instance: &str) -> Finding {
-    // A key, and a channel, of the instance that nothing else uses.
-    let name = format!("trawler:{{{instance}}}:doctor");
-    match missing(connection, &name).await {
-        Ok(missing) if missing.is_empty() => Finding::fine(ABOUT, "the user may use all commands, keys and channels"),
-        Ok(missing) => Finding::problem(
-            ABOUT,
-            format!("the user may not do what the queue's functions do: {}", missing.join("; ")),
-            "give the user the rights that Trawler's ACL lines name",
-        ),
-        Err(error) => Finding::not_seen(ABOUT, "the user's rights", &error),
-    }
-}
-
-async fn missing(connection: &Connection, name: &str) -> Result<Vec<String>, CallError> {
-    let user = match connection.command(&["ACL", "WHOAMI"]).await {
-        Ok(user) => text_of(&user).map(str::to_owned),
-        Err(_) => None,
+pub(super) async fn examine(connection: &Connection) -> Result<Vec<Finding>, QueueError> {
+    let user = match allowed(connection.command(&["ACL", "WHOAMI"]).await)? {
+        Ok(answer) => strings_in(&answer).concat(),
+        Err(why) => return Ok(vec![Finding::not_looked_at(ABOUT, &why)]),
     };
-    let mut missing = Vec::new();
-    for command in COMMANDS.iter().chain(&["fcall", "subscribe"]) {
-        let sample = sample(command, name);
-        let denied = match dry_run(connection, user.as_deref(), &sample).await? {
-            Some(denied) => denied,
-            // What can't be asked is tried, as far as trying does nothing.
-            None if matches!(*command, "fcall" | "subscribe") => None,
-            None => tried(connection, &sample).await?,
-        };
-        missing.extend(denied.map(|why| format!("{command} ({why})")));
+    // As a key and as a channel: the instance's patterns allow both.
+    let own = format!("{}1:i", connection.prefix());
+    let mut needed = vec![vec!["fcall", "f", "1", &own], vec!["subscribe", &own]];
+    for (name, arguments) in acl::COMMANDS {
+        needed.push([vec![name], vec![own.as_str(); arguments]].concat());
     }
-    // What trying may have left.
-    if let Err(error) = connection.command(&["UNLINK", name]).await {
-        tracing::debug!(%error, "the doctor's key was not removed");
-    }
-    Ok(missing)
+    let missing = match missing(connection, &user, &needed).await? {
+        Ok(missing) => missing,
+        Err(why) => return Ok(vec![Finding::not_looked_at(ABOUT, &why)]),
+    };
+    let load = vec![vec!["function", "load", "code"]];
+    let may_load = missing_of(connection, &user, &load).await?.is_empty();
+    let others = missing_of(connection, &user, &[vec!["hget", "trawler:{}:1:i", "epoch"]]).await?.is_empty();
+    Ok(judge(&user, &missing, may_load, others))
 }
 
-/// `None` if the server is not to be asked; else why it would be denied, if it would.
-async fn dry_run(
+async fn missing_of(connection: &Connection, user: &str, needed: &[Vec<&str>]) -> Result<Vec<String>, QueueError> {
+    Ok(missing(connection, user, needed).await?.unwrap_or_default())
+}
+
+/// The commands that the user may not give, or why that can't be told.
+async fn missing(
     connection: &Connection,
-    user: Option<&str>,
-    sample: &[&str],
-) -> Result<Option<Option<String>>, CallError> {
-    let Some(user) = user else { return Ok(None) };
-    let question = [&["ACL", "DRYRUN", user], sample].concat();
-    match connection.command(&question).await {
-        Ok(redis::Value::Okay) => Ok(Some(None)),
-        Ok(answer) => Ok(Some(Some(text_of(&answer).unwrap_or("it does not say why").to_owned()))),
-        Err(error) if error.kind.passes() => Err(error),
-        Err(_) => Ok(None),
+    user: &str,
+    needed: &[Vec<&str>],
+) -> Result<Result<Vec<String>, String>, QueueError> {
+    let mut missing = Vec::new();
+    for command in needed {
+        let rehearsal = [vec!["ACL", "DRYRUN", user], command.clone()].concat();
+        match allowed(connection.command(&rehearsal).await)? {
+            Ok(answer) if strings_in(&answer) == ["OK"] => {}
+            Ok(_) => missing.push(command[0].to_uppercase()),
+            Err(why) => return Ok(Err(why)),
+        }
     }
+    Ok(Ok(missing))
 }
 
-/// Why the command was denied, if it was. Any other refusal came after the rights were looked at.
-async fn tried(connection: &Connection, sample: &[&str]) -> Result<Option<String>, CallError> {
-    match connection.command(sample).await {
-        Err(error) if error.kind == Fault::Denied => Ok(Some("denied".to_owned())),
-        Err(error) if error.kind.passes() && error.kind != Fault::OutOfMemory => Err(error),
-        _ => Ok(None),
+fn judge(user: &str, missing: &[String], may_load: bool, reaches_others: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if missing.is_empty() {
+        let load = if may_load { "load and " } else { "" };
+        findings.push(Finding::fine(ABOUT, format!("the user {user} may {load}call the queue's functions")));
+    } else {
+        let says = format!("the user {user} lacks rights that the queue's functions need: {}", missing.join(", "));
+        findings.push(Finding::problem(ABOUT, says, "give it the rights that `trawler queue acl` prints"));
     }
-}
-
-/// A use of the command that changes nothing that matters: of a key that nothing else uses.
-fn sample<'a>(command: &'a str, name: &'a str) -> Vec<&'a str> {
-    let arguments: &[&str] = match command {
-        "time" => return vec![command],
-        "fcall" => return vec![command, "doctor", "1", name],
-        "get" | "hlen" | "hgetall" | "zcard" | "llen" | "lpop" | "zpopmin" | "del" | "unlink" | "exists"
-        | "subscribe" => &[],
-        "set" => &["x", "XX"],
-        "hset" | "hincrby" => &["field", "1"],
-        "zadd" => &["XX", "1", "member"],
-        "zrange" | "zrangebyscore" | "zremrangebyrank" | "lrange" => &["0", "0"],
-        "ltrim" => &["0", "-1"],
-        "lset" => &["0", "x"],
-        "lindex" => &["0"],
-        // A field, a member, an element, a message.
-        _ => &["x"],
-    };
-    [&[command, name], arguments].concat()
+    if !may_load {
+        let says = format!("the user {user} may not load functions, so that it can't open runs");
+        findings.push(Finding::warning(
+            ABOUT,
+            says,
+            "use the owner's user for whatever opens runs; crawlers need no more",
+        ));
+    }
+    if reaches_others {
+        let says = format!("the user {user} reaches keys of other instances and whatever else the server holds");
+        findings.push(Finding::warning(ABOUT, says, "give each instance the users that `trawler queue acl` prints"));
+    }
+    findings
 }

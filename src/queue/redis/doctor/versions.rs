@@ -1,116 +1,137 @@
-//! Versions with known holes that a function, or whoever may load one, can use.
+//! Which version it is, and what is known to be wrong with its Lua.
 
-use super::Finding;
-use super::info::Facts;
+use super::{Finding, Info};
 
-const ABOUT: &str = "version";
+/// A fault in a server's Lua, and the versions that repaired it, one of each line that was.
+struct Fault {
+    cve: &'static str,
+    redis: &'static [Version],
+    /// Empty: Valkey began without it.
+    valkey: &'static [Version],
+}
 
 type Version = (u32, u32, u32);
 
-/// A hole in what scripts and functions run in, and the first version of each series without it. Series that are newer
-/// than all of these never had it; older ones, and those between that are not named, were never mended.
-struct Hole {
-    id: &'static str,
-    /// `None`: this server never had it.
-    redis: Option<&'static [Version]>,
-    valkey: Option<&'static [Version]>,
-}
+const REDIS_OF_2025: &[Version] = &[(6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)];
+const VALKEY_OF_2025: &[Version] = &[(7, 2, 11), (8, 0, 6), (8, 1, 4)];
 
-const HOLES: [Hole; 6] = [
-    Hole { id: "CVE-2022-24834", redis: Some(&[(7, 0, 12)]), valkey: None },
-    Hole { id: "CVE-2024-31449", redis: Some(&[(7, 2, 6), (7, 4, 1)]), valkey: Some(&[(7, 2, 7), (8, 0, 1)]) },
-    Hole { id: "CVE-2024-46981", redis: Some(&[(7, 2, 7), (7, 4, 2)]), valkey: Some(&[(7, 2, 8), (8, 0, 2)]) },
-    // With it came CVE-2025-46817, -46818 and -46819.
-    Hole {
-        id: "CVE-2025-49844",
-        redis: Some(&[(7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)]),
-        valkey: Some(&[(7, 2, 11), (8, 0, 6), (8, 1, 4)]),
-    },
-    Hole { id: "CVE-2025-67733", redis: None, valkey: Some(&[(7, 2, 12), (8, 0, 7), (8, 1, 6), (9, 0, 2)]) },
-    Hole {
-        id: "CVE-2026-23631",
-        redis: Some(&[(7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)]),
-        valkey: Some(&[(7, 2, 13), (8, 0, 8), (8, 1, 7), (9, 0, 4)]),
-    },
+const FAULTS: [Fault; 7] = [
+    Fault { cve: "CVE-2022-24834", redis: &[(6, 0, 20), (6, 2, 13), (7, 0, 12)], valkey: &[] },
+    Fault { cve: "CVE-2024-31449", redis: &[(6, 2, 16), (7, 2, 6), (7, 4, 1)], valkey: &[(7, 2, 7), (8, 0, 1)] },
+    Fault { cve: "CVE-2024-46981", redis: &[(6, 2, 17), (7, 2, 7), (7, 4, 2)], valkey: &[(7, 2, 8), (8, 0, 2)] },
+    Fault { cve: "CVE-2025-46817", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
+    Fault { cve: "CVE-2025-46818", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
+    Fault { cve: "CVE-2025-46819", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
+    Fault { cve: "CVE-2025-49844", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
 ];
 
-impl Hole {
-    fn is_in(&self, is_valkey: bool, version: Version) -> bool {
-        let Some(mended) = (if is_valkey { self.valkey } else { self.redis }) else { return false };
-        let series = |(major, minor, _): Version| (major, minor);
-        match mended.iter().find(|fix| series(**fix) == series(version)) {
-            Some(fix) => version < *fix,
-            None => mended.iter().any(|fix| series(version) < series(*fix)),
-        }
-    }
-}
+/// Functions came with this one.
+const OLDEST_MAJOR: u32 = 7;
 
-pub(super) fn check(facts: &Facts) -> Finding {
-    let valkey = facts.get("valkey_version");
-    let (name, text) = match valkey {
-        Some(version) => ("Valkey", version),
-        None => ("Redis", facts.get("redis_version").unwrap_or_default()),
+pub(super) fn judge(info: &Info) -> Vec<Finding> {
+    let about = "version";
+    let (name, shown) = match (info.get("valkey_version"), info.get("redis_version")) {
+        (Some(version), _) => ("Valkey", version),
+        (None, Some(version)) => ("Redis", version),
+        (None, None) => return vec![Finding::not_looked_at(about, "INFO does not tell it")],
     };
-    let Some(version) = parse(text) else {
-        return Finding::warning(ABOUT, "the server does not say its version", "use Redis 7.0 or later, or Valkey");
+    let Some(version) = parse(shown) else {
+        return vec![Finding::not_looked_at(about, &format!("{shown:?} is no version that is known"))];
     };
-    let holes: Vec<&str> =
-        HOLES.iter().filter(|hole| hole.is_in(valkey.is_some(), version)).map(|hole| hole.id).collect();
-    if holes.is_empty() {
-        return Finding::fine(ABOUT, format!("{name} {text}"));
+    if version.0 < OLDEST_MAJOR {
+        let says = format!("{name} {shown} has no functions, which the queue is made of");
+        return vec![Finding::problem(about, says, "run version 7.2 or later")];
     }
-    Finding::warning(
-        ABOUT,
-        format!(
-            "{name} {text} has holes that who may run scripts can use, unless its distributor has mended them: {}",
-            holes.join(", ")
-        ),
-        "upgrade to the latest version of its series; distributions mend holes without a new version number, so look \
-         there for these names if it is theirs",
-    )
+    let is_valkey = name == "Valkey";
+    let open: Vec<&str> = FAULTS
+        .iter()
+        .filter(|fault| !is_repaired(version, if is_valkey { fault.valkey } else { fault.redis }))
+        .map(|fault| fault.cve)
+        .collect();
+    if open.is_empty() {
+        return vec![Finding::fine(about, format!("{name} {shown}"))];
+    }
+    let fixed = if is_valkey { VALKEY_OF_2025 } else { REDIS_OF_2025 };
+    let fixed: Vec<String> = fixed
+        .iter()
+        .filter(|fix| fix.0 >= OLDEST_MAJOR)
+        .map(|(major, minor, patch)| format!("{major}.{minor}.{patch}"))
+        .collect();
+    let says = format!(
+        "{name} {shown} is known for faults in its Lua, by which whoever may run scripts may take over the server: {}",
+        open.join(", ")
+    );
+    let advice = format!(
+        "run the latest of {} or a later line; distributions repair faults without changing the version, so if yours is from \
+         one, look for these names in its changelog",
+        fixed.join(", ")
+    );
+    vec![Finding::warning(about, says, advice)]
 }
 
 fn parse(text: &str) -> Option<Version> {
-    let mut numbers = text.split('.').map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
+    let mut parts = text.split(['.', '-', '+']).map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+/// A line without a repair of its own has it if it began after all that were repaired.
+fn is_repaired(version: Version, repairs: &[Version]) -> bool {
+    match repairs.iter().find(|repair| (repair.0, repair.1) == (version.0, version.1)) {
+        Some(repair) => version >= *repair,
+        None => repairs.iter().all(|repair| version > *repair),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::queue::redis::doctor::Severity;
-    use crate::queue::redis::doctor::info::facts;
+    use super::super::{Finding, Severity};
+    use super::judge;
 
-    fn holes(info: &str) -> Vec<&'static str> {
-        let finding = check(&facts(info));
-        let found: Vec<_> = HOLES.iter().map(|hole| hole.id).filter(|id| finding.says.contains(id)).collect();
-        assert_eq!(found.is_empty(), finding.severity == Severity::Fine, "{finding:?}");
-        found
+    fn findings(name: &str, version: &str) -> Vec<Finding> {
+        judge(&[(name.to_owned(), version.to_owned())].into())
+    }
+
+    fn severity(name: &str, version: &str) -> Severity {
+        findings(name, version)[0].severity
+    }
+
+    fn faults(name: &str, version: &str) -> Vec<String> {
+        let says = findings(name, version)[0].says.clone();
+        says.split([' ', ',']).filter(|word| word.starts_with("CVE-")).map(str::to_owned).collect()
+    }
+
+    const OF_2025: [&str; 4] = ["CVE-2025-46817", "CVE-2025-46818", "CVE-2025-46819", "CVE-2025-49844"];
+
+    #[test]
+    fn versions_that_are_repaired_or_later_are_fine() {
+        for version in ["7.2.11", "7.4.6", "8.0.4", "8.2.2", "8.2.3", "8.4.0", "9.0.0"] {
+            assert_eq!(severity("redis_version", version), Severity::Fine, "{version}");
+        }
+        for version in ["7.2.11", "8.0.6", "8.1.4", "9.0.0"] {
+            assert_eq!(severity("valkey_version", version), Severity::Fine, "{version}");
+        }
     }
 
     #[test]
-    fn a_version_has_the_holes_that_were_mended_after_it() {
-        assert_eq!(holes("redis_version:7.0.11").len(), 5);
-        assert_eq!(
-            holes("redis_version:7.0.15"),
-            ["CVE-2024-31449", "CVE-2024-46981", "CVE-2025-49844", "CVE-2026-23631"]
-        );
-        assert_eq!(holes("redis_version:7.2.10"), ["CVE-2025-49844", "CVE-2026-23631"]);
-        assert_eq!(holes("redis_version:7.4.8"), ["CVE-2026-23631"]);
-        assert_eq!(holes("redis_version:7.4.9"), Vec::<&str>::new());
-        assert_eq!(holes("redis_version:8.6.3"), Vec::<&str>::new());
-        assert_eq!(holes("redis_version:8.8.0"), Vec::<&str>::new());
+    fn each_version_is_told_the_faults_that_it_has() {
+        assert_eq!(faults("redis_version", "8.2.1"), OF_2025);
+        assert_eq!(faults("redis_version", "7.2.10"), OF_2025);
+        assert_eq!(faults("redis_version", "7.4.1"), [&["CVE-2024-46981"], &OF_2025[..]].concat());
+        assert_eq!(faults("redis_version", "7.0.15"), [&["CVE-2024-31449", "CVE-2024-46981"], &OF_2025[..]].concat());
+        assert_eq!(faults("redis_version", "7.0.11").len(), 7);
+        assert_eq!(faults("valkey_version", "8.1.3"), OF_2025);
     }
 
     #[test]
-    fn a_series_that_was_given_up_keeps_its_holes() {
-        assert_eq!(holes("redis_version:8.0.6"), ["CVE-2026-23631"]);
+    fn versions_before_functions_are_a_problem() {
+        for version in ["6.2.20", "5.0.7"] {
+            assert_eq!(severity("redis_version", version), Severity::Problem, "{version}");
+        }
     }
 
     #[test]
-    fn valkey_has_its_own_versions() {
-        // It says a version of Redis, too, for old clients.
-        assert_eq!(holes("redis_version:7.2.4\nvalkey_version:8.1.5"), ["CVE-2025-67733", "CVE-2026-23631"]);
-        assert_eq!(holes("redis_version:7.2.4\nvalkey_version:9.1.1"), Vec::<&str>::new());
+    fn what_is_no_version_is_not_looked_at() {
+        assert_eq!(severity("redis_version", "unstable"), Severity::Warning);
+        assert_eq!(judge(&[].into())[0].severity, Severity::Warning);
     }
 }

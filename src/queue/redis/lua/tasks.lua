@@ -1,0 +1,344 @@
+-- Tasks: kept once, in the hash T, from their push until the run is closed; what has ended leaves its id, so that it is not
+-- queued again. Where a task stands is told by where its id is: in its queue, among the suspects, delayed, or leased.
+
+local function all_key(X) return X.R .. 'T' end
+local function delayed_key(X) return X.R .. 'd' end
+local function suspects_key(X) return X.R .. 's' end
+local function failures_key(X) return X.R .. 'f' end
+local function dead_key(X) return X.R .. 'D' end
+local function leases_key(X, token) return X.R .. 'L' .. token end
+
+-- Status, is it a dataset, attempts, charges, queue, number in line; then what Redis need not understand.
+local TASK_FORMAT = '>BBI2BI4I5'
+local TASK_HEAD = 14
+
+local function pack_task(status, is_dataset, attempts, charges, queue, seq, payload)
+  return struct.pack(TASK_FORMAT, status, is_dataset, min(65535, attempts), min(255, charges), queue, seq) .. payload
+end
+
+local function place_in_queue(status, seq)
+  return status * 281474976710656 + seq
+end
+
+local function place_of_suspect(queue, seq)
+  return queue * 1073741824 + seq % 1073741824
+end
+
+-- A task more is ready in a lane.
+local function add_to_lane(X, queue)
+  local lane = lane_of(X, queue[QUEUE_LANE])
+  if lane[LANE_QUEUED] == 0 then
+    lane[LANE_SINCE] = now
+  end
+  lane[LANE_QUEUED], lane[0] = lane[LANE_QUEUED] + 1, true
+end
+
+-- Makes a kept task ready where its number in line puts it.
+local function enqueue(X, id, status, charges, index, seq)
+  local queue = queue_of(X, index)
+  queue[0] = true
+  add_to_lane(X, queue)
+  if charges > 0 then
+    call('ZADD', suspects_key(X), place_of_suspect(index, seq), id)
+    queue[QUEUE_SUSPECTS] = queue[QUEUE_SUSPECTS] + 1
+    X.r[RUN_SUSPECTS] = X.r[RUN_SUSPECTS] + 1
+  else
+    call('ZADD', tasks_key(X, index), place_in_queue(status, seq), id)
+    queue[QUEUE_TASKS] = queue[QUEUE_TASKS] + 1
+    list_queue(X, index)
+  end
+end
+
+-- Queues those tasks of known nodes that the run has not seen. A task: id, node, origin, status, is it a dataset, payload.
+local function add_tasks(X, tasks)
+  local run, count = X.r, #tasks
+  if count == 0 then
+    return 0, 0
+  end
+  local all = all_key(X)
+  local ids = { 'HMGET', all }
+  for position = 1, count do
+    ids[position + 2] = tasks[position][1]
+  end
+  local seen = call(unpack(ids))
+  local new, duplicates, kept, by_queue, mine = 0, 0, { 'HSET', all }, {}, {}
+  for position = 1, count do
+    local task = tasks[position]
+    local id = task[1]
+    if seen[position] or mine[id] then
+      duplicates = duplicates + 1
+    else
+      mine[id], new = true, new + 1
+      run[RUN_DISCOVERED] = run[RUN_DISCOVERED] + 1
+      local node = known_node(X, task[2])
+      local n = #kept
+      kept[n + 1] = id
+      if node_of(X, node)[NODE_REMOVED] == 1 then
+        run[RUN_DROPPED] = run[RUN_DROPPED] + 1
+        kept[n + 2] = ''
+      else
+        run[RUN_QUEUED], run[RUN_SEQ] = run[RUN_QUEUED] + 1, run[RUN_SEQ] + 1
+        local index = queue_for(X, node, origin_index_of(task[3]))
+        local queue = queue_of(X, index)
+        add_to_lane(X, queue)
+        queue[QUEUE_TASKS], queue[0] = queue[QUEUE_TASKS] + 1, true
+        kept[n + 2] = pack_task(task[4], task[5], 0, 0, index, run[RUN_SEQ], task[6])
+        local ready = by_queue[index]
+        if not ready then
+          ready = { 'ZADD', tasks_key(X, index) }
+          by_queue[index] = ready
+          mine[#mine + 1] = index
+        end
+        local m = #ready
+        ready[m + 1], ready[m + 2] = place_in_queue(task[4], run[RUN_SEQ]), id
+      end
+    end
+  end
+  call_many(kept)
+  -- In the order of their first tasks: that is their order in the turns.
+  for _, index in ipairs(mine) do
+    call(unpack(by_queue[index]))
+    list_queue(X, index)
+  end
+  return new, duplicates
+end
+
+local function forget_failures(X, id)
+  if X.r[RUN_FAILING] > 0 and call('HDEL', failures_key(X), id) == 1 then
+    X.r[RUN_FAILING] = X.r[RUN_FAILING] - 1
+  end
+end
+
+local function add_failure(history, why)
+  if #history >= MAX_FAILURES_KEPT then
+    table.remove(history, 1)
+  end
+  history[#history + 1] = { now, why }
+end
+
+-- A task failed and will come again.
+local function note_failure(X, id, why)
+  local known = call('HGET', failures_key(X), id)
+  if not known and X.r[RUN_FAILING] >= MAX_FAILING_KEPT then
+    return
+  end
+  local history = known and unpack_record(known) or {}
+  add_failure(history, why)
+  call('HSET', failures_key(X), id, pack(history))
+  if not known then
+    X.r[RUN_FAILING] = X.r[RUN_FAILING] + 1
+  end
+end
+
+-- A task has ended; its id stays.
+local function end_task(X, id)
+  call('HSET', all_key(X), id, '')
+  forget_failures(X, id)
+end
+
+-- A task failed for the last time.
+local function bury(X, id, why)
+  local task = call('HGET', all_key(X), id)
+  local run = X.r
+  run[RUN_DEAD] = run[RUN_DEAD] + 1
+  if run[RUN_DEAD_KEPT] < MAX_DEAD_KEPT then
+    local known = call('HGET', failures_key(X), id)
+    local history = known and unpack_record(known) or {}
+    add_failure(history, why)
+    local status, is_dataset, attempts, charges, queue = struct.unpack(TASK_FORMAT, task)
+    local node = node_of(X, queue_of(X, queue)[QUEUE_NODE])
+    local origin = origin_of(lane_of(X, queue_of(X, queue)[QUEUE_LANE])[LANE_ORIGIN])
+    local dead = { id, node[NODE_NAME], origin[ORIGIN_KEY], status, is_dataset, string.sub(task, TASK_HEAD + 1), attempts, charges, history }
+    call('RPUSH', dead_key(X), pack(dead))
+    run[RUN_DEAD_KEPT] = run[RUN_DEAD_KEPT] + 1
+  end
+  end_task(X, id)
+end
+
+-- Puts a task that was leased or delayed back: where it was, or (`is_last`) behind the others of its status.
+local function put_back(X, id, task, is_last)
+  local run = X.r
+  local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
+  if node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 1 then
+    end_task(X, id)
+    run[RUN_DROPPED] = run[RUN_DROPPED] + 1
+    return
+  end
+  if is_last then
+    run[RUN_SEQ] = run[RUN_SEQ] + 1
+    seq = run[RUN_SEQ]
+    call('HSET', all_key(X), id, pack_task(status, is_dataset, attempts, charges, queue, seq, string.sub(task, TASK_HEAD + 1)))
+  end
+  run[RUN_QUEUED] = run[RUN_QUEUED] + 1
+  enqueue(X, id, status, charges, queue, seq)
+end
+
+-- Puts a task back that was handed out in vain: that was no attempt.
+local function put_back_untried(X, id)
+  local task = call('HGET', all_key(X), id)
+  local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
+  task = pack_task(status, is_dataset, max(0, attempts - 1), charges, queue, seq, string.sub(task, TASK_HEAD + 1))
+  call('HSET', all_key(X), id, task)
+  put_back(X, id, task, false)
+end
+
+-- A lease: nonce, lane, origin, budget, calls, when its last request was permitted, when it lapses, the other origin that
+-- its last request went to.
+local LEASE_FORMAT = '>c8I4I4I4I4I7I7I4'
+
+local function read_lease(packed)
+  local lease = { struct.unpack(LEASE_FORMAT, packed) }
+  lease[9] = nil
+  return lease
+end
+
+local function pack_lease(lease)
+  return struct.pack(LEASE_FORMAT, lease[1], lease[2], lease[3], lease[4], lease[5], lease[6], lease[7], lease[8])
+end
+
+-- A request to another origin than the task's ended.
+local function leave_elsewhere(X, index)
+  if index > 0 then
+    origin_ended(origin_of(index))
+    origin_changed(X, index)
+  end
+end
+
+-- Frees the lease's places at the gates, and takes it out of the account.
+local function end_lease(X, token, id, lease)
+  X.r[RUN_LEASED] = X.r[RUN_LEASED] - 1
+  local holder = holder_of(X, token)
+  if holder then
+    holder[0], holder[HOLDER_IS_EXACT] = true, 0
+    holder[HOLDER_UNDER_WAY] = max(0, holder[HOLDER_UNDER_WAY] - 1)
+    if holder[HOLDER_UNDER_WAY] == 0 then
+      holder[HOLDER_ALONE] = 0
+    end
+  end
+  local lane = lane_of(X, lease[2])
+  lane[LANE_LEASED], lane[0] = lane[LANE_LEASED] - 1, true
+  origin_ended(origin_of(lease[3]))
+  origin_changed(X, lease[3])
+  leave_elsewhere(X, lease[8])
+  local index = lease[4]
+  local budget = budget_of(index)
+  budget[BUDGET_UNDER_WAY], budget[0] = max(0, budget[BUDGET_UNDER_WAY] - 1), true
+  local had_promise = end_promise(index, budget, X.key .. ':' .. id .. lease[1])
+  if (budget[BUDGET_MAX] > 0 or budget[BUDGET_RUNS] > 1) and way.freed(index) then
+    open_pools(X, index, true)
+    touch(TOUCHED_FREED, index)
+  end
+  if had_promise then
+    budget_changed(X, index)
+  end
+end
+
+local function lapse_member(X, token)
+  return X.key .. ':' .. token
+end
+
+-- Leases of a holder are looked at again when the first of them may lapse.
+local function watch_holder(X, token, holder, at)
+  if holder[HOLDER_LAPSE] == 0 or at < holder[HOLDER_LAPSE] then
+    holder[HOLDER_LAPSE], holder[0] = at, true
+    call('ZADD', P .. 'x', at, lapse_member(X, token))
+  end
+end
+
+-- Ends the leases of a holder that have lapsed, at most so many, and notes when the next one will. Returns how many ended.
+local function lapse_holder(X, token, most)
+  local leases = call('HGETALL', leases_key(X, token))
+  local ended, first = 0, NEVER
+  for position = 1, #leases, 2 do
+    local id, lease = leases[position], read_lease(leases[position + 1])
+    if lease[7] <= now and ended < most then
+      call('HDEL', leases_key(X, token), id)
+      end_lease(X, token, id, lease)
+      put_back(X, id, call('HGET', all_key(X), id), false)
+      changed(X)
+      ended = ended + 1
+    else
+      first = min(first, lease[7])
+    end
+  end
+  local holder = holder_of(X, token)
+  if first < NEVER then
+    call('ZADD', P .. 'x', first, lapse_member(X, token))
+  else
+    call('ZREM', P .. 'x', lapse_member(X, token))
+  end
+  if holder then
+    holder[HOLDER_LAPSE], holder[HOLDER_IS_EXACT], holder[0] = first < NEVER and first or 0, 1, true
+  end
+  return ended
+end
+
+-- Ends leases of all runs that were not renewed in time: a run whose crawlers are gone must not keep what others wait for.
+local function lapse_all()
+  local left = MOST_LAPSES
+  while left > 0 do
+    local due = call('ZRANGEBYSCORE', P .. 'x', '-inf', now, 'LIMIT', 0, 1)[1]
+    if not due then
+      return
+    end
+    local key, token = string.match(due, '^(%d+):(%d+)$')
+    local X = run_of(tonumber(key))
+    if X then
+      left = left - max(1, lapse_holder(X, tonumber(token), left))
+    else
+      call('ZREM', P .. 'x', due)
+      left = left - 1
+    end
+  end
+end
+
+-- When the first lease of any run lapses; 0: there is none.
+local function next_lapse()
+  for _ = 1, 32 do
+    local first = call('ZRANGE', P .. 'x', 0, 0, 'WITHSCORES')
+    if not first[1] then
+      return 0
+    end
+    local key, token = string.match(first[1], '^(%d+):(%d+)$')
+    local X = run_of(tonumber(key))
+    if not X then
+      call('ZREM', P .. 'x', first[1])
+    else
+      local holder = holder_of(X, tonumber(token))
+      if holder and holder[HOLDER_IS_EXACT] == 1 then
+        return tonumber(first[2])
+      end
+      lapse_holder(X, tonumber(token), 0)
+      local score = tonumber(call('ZSCORE', P .. 'x', first[1]) or nil)
+      if score and score <= tonumber(first[2]) then
+        return score
+      end
+    end
+  end
+  return now
+end
+
+-- Makes those ready whose delay has ended.
+local function end_delays(X)
+  if X.r[RUN_DELAYED] == 0 then
+    return
+  end
+  local due = call('ZRANGEBYSCORE', delayed_key(X), '-inf', now, 'LIMIT', 0, MOST_DELAYS)
+  if #due == 0 then
+    return
+  end
+  call('ZREMRANGEBYRANK', delayed_key(X), 0, #due - 1)
+  for _, id in ipairs(due) do
+    X.r[RUN_DELAYED] = X.r[RUN_DELAYED] - 1
+    put_back(X, id, call('HGET', all_key(X), id), true)
+  end
+  changed(X)
+end
+
+-- When the next delay ends; 0: there is none.
+local function next_delay(X)
+  if X.r[RUN_DELAYED] == 0 then
+    return 0
+  end
+  return tonumber(call('ZRANGE', delayed_key(X), 0, 0, 'WITHSCORES')[2] or nil) or 0
+end
