@@ -5,6 +5,7 @@ mod answers;
 mod doctor;
 mod failover;
 mod fake;
+mod first_contact;
 mod refusals;
 mod restarts;
 

@@ -50,6 +50,13 @@ impl Address {
             let shown = info.addr().to_string();
             (Kind::Server(Box::new(info)), shown)
         };
+        let is_tls = matches!(&kind, Kind::Server(info) if matches!(info.addr(), ConnectionAddr::TcpTls { .. }));
+        if settings.ca_file.is_some() && !is_tls {
+            return Err(refused(
+                "a file with certificates is given for the queue's Redis, but its address is not rediss://…: nothing would be \
+                 checked; correct the address, or leave the file out",
+            ));
+        }
         let (password_file, ca_file) = (settings.password_file.clone(), settings.ca_file.clone());
         Ok(Self { kind, password_file, ca_file, shown })
     }
@@ -69,6 +76,7 @@ impl Address {
                 if let Some(password) = password.as_ref().or(own.as_ref()) {
                     settings = settings.set_password(password);
                 }
+                settings = with_a_password(settings);
                 let node = SentinelNodeConnectionInfo::default().set_redis_connection_info(settings);
                 sentinel.async_master_for(service, Some(&node)).await.map_err(|error| self.unreachable(&error))
             }
@@ -81,7 +89,7 @@ impl Address {
         if let Some(password) = password {
             settings = settings.set_password(password);
         }
-        info = info.set_redis_settings(settings);
+        info = info.set_redis_settings(with_a_password(settings));
         let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         let built = match &self.ca_file {
             Some(file) if is_tls => {
@@ -96,6 +104,11 @@ impl Address {
             _ => Client::open(info),
         };
         built.map_err(|error| CallError::of_connecting(&self.shown, &error))
+    }
+
+    /// A password that is wrong now may be right with the next connection.
+    pub(super) fn password_may_change(&self) -> bool {
+        self.password_file.is_some()
     }
 
     /// Read with each connection: it may have been changed.
@@ -118,6 +131,12 @@ impl Address {
     fn unreachable(&self, error: &redis::RedisError) -> CallError {
         CallError::of_connecting(&self.shown, error)
     }
+}
+
+/// Who is named without a password needs none and takes any: without one nobody would be named to the server, and the default
+/// user would be who asks.
+fn with_a_password(settings: RedisConnectionInfo) -> RedisConnectionInfo {
+    if settings.username().is_some() && settings.password().is_none() { settings.set_password("") } else { settings }
 }
 
 /// `[user:password@]host:port[,host:port…]/service[/database]`.

@@ -145,6 +145,8 @@ impl Connection {
             let error = match self.query_once(command).await {
                 Ok(value) => return Ok(value),
                 Err(error @ (CallError::NotSent(_) | CallError::NotNow(_))) => error,
+                // The file may be about to be changed: Secrets come late.
+                Err(error @ CallError::WrongPassword(_)) if self.address.password_may_change() => error,
                 Err(error) => return Err(error),
             };
             if Instant::now() + pause >= give_up_at {

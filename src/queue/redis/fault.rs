@@ -19,6 +19,8 @@ pub(super) enum CallError {
     OutOfMemory(String),
     /// The user may not do it.
     Forbidden(String),
+    /// User or password are not accepted.
+    WrongPassword(String),
     /// A person must act.
     Refused(String),
 }
@@ -29,6 +31,12 @@ impl CallError {
         if error.to_string().contains("invalid peer certificate") {
             return Self::Refused(format!(
                 "the certificate of the queue's Redis at {server} can't be trusted ({error}); name the file of certificates that it is signed by, or correct the host"
+            ));
+        }
+        let text = error.to_string();
+        if text.contains("received corrupt message") {
+            return Self::Refused(format!(
+                "the server at {server} does not speak TLS; write redis://… for a server without"
             ));
         }
         match Self::of(server, error) {
@@ -44,10 +52,23 @@ impl CallError {
         let text = error.detail().map_or_else(|| error.to_string(), str::to_owned);
         let code = error.code().unwrap_or_default();
         match (error.kind(), code) {
-            (ErrorKind::Server(ServerErrorKind::NoPerm), _) | (_, "NOPERM") => Self::Forbidden(format!(
-                "the user of the queue's Redis at {server} may not do this ({text}); `trawler queue acl` prints what it needs"
+            (ErrorKind::Server(ServerErrorKind::NoPerm), _) | (_, "NOPERM") => Self::forbidden(server, &text),
+            // What a function does is refused without a code of its own.
+            _ if text.starts_with("The user executing the script") => Self::forbidden(server, &text),
+            // While another server takes over, sentinels name one that is no master yet.
+            (ErrorKind::MasterNameNotFoundBySentinel, _) => Self::NotNow(format!(
+                "the sentinels name no master at present: the queue's Redis is {server}; look whether one is taking over, and \
+                 whether they watch it by this name"
             )),
-            (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS" | "NOAUTH") => Self::Refused(format!(
+            _ if text.contains("max number of clients reached") => Self::NotNow(format!(
+                "the queue's Redis at {server} takes no more clients; raise its maxclients, or look who holds so many connections"
+            )),
+            // With TLS 1.3 it is said after the connection is made.
+            _ if text.contains("fatal alert: CertificateRequired") => Self::Refused(format!(
+                "the queue's Redis at {server} asks for a client certificate; set its tls-auth-clients to no or optional, as the \
+                 queue shows who it is by user and password"
+            )),
+            (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS" | "NOAUTH") => Self::WrongPassword(format!(
                 "the queue's Redis at {server} does not accept the password or the user; check the address and the password file"
             )),
             (ErrorKind::Server(ServerErrorKind::BusyLoading), _) | (_, "LOADING") => {
@@ -102,6 +123,14 @@ impl CallError {
     }
 }
 
+impl CallError {
+    fn forbidden(server: &str, text: &str) -> Self {
+        Self::Forbidden(format!(
+            "the user of the queue's Redis at {server} may not do this ({text}); `trawler queue acl` prints what it needs"
+        ))
+    }
+}
+
 impl From<CallError> for QueueError {
     fn from(error: CallError) -> Self {
         match error {
@@ -109,9 +138,10 @@ impl From<CallError> for QueueError {
             | CallError::Unknown(why)
             | CallError::NotNow(why)
             | CallError::OutOfMemory(why) => Self::Unreachable { why },
-            CallError::FunctionMissing(why) | CallError::Forbidden(why) | CallError::Refused(why) => {
-                Self::Refused { why }
-            }
+            CallError::FunctionMissing(why)
+            | CallError::Forbidden(why)
+            | CallError::WrongPassword(why)
+            | CallError::Refused(why) => Self::Refused { why },
         }
     }
 }

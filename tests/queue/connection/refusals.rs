@@ -127,7 +127,7 @@ async fn a_server_is_reached_by_tls_if_its_certificate_is_known() {
 }
 
 /// A certificate and its key.
-fn certificate() -> (String, String) {
+pub(super) fn certificate() -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
     (certificate.pem(), key.serialize_pem())

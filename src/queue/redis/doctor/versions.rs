@@ -5,8 +5,9 @@ use super::{Finding, Info};
 /// A fault in a server's Lua, and the versions that repaired it, one of each line that was.
 struct Fault {
     cve: &'static str,
+    /// Empty: Redis never had it.
     redis: &'static [Version],
-    /// Empty: Valkey began without it.
+    /// Empty: Valkey never had it.
     valkey: &'static [Version],
 }
 
@@ -15,7 +16,10 @@ type Version = (u32, u32, u32);
 const REDIS_OF_2025: &[Version] = &[(6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)];
 const VALKEY_OF_2025: &[Version] = &[(7, 2, 11), (8, 0, 6), (8, 1, 4)];
 
-const FAULTS: [Fault; 7] = [
+const REDIS_OF_2026: &[Version] = &[(7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)];
+const VALKEY_OF_2026: &[Version] = &[(7, 2, 13), (8, 0, 8), (8, 1, 7), (9, 0, 4)];
+
+const FAULTS: [Fault; 9] = [
     Fault { cve: "CVE-2022-24834", redis: &[(6, 0, 20), (6, 2, 13), (7, 0, 12)], valkey: &[] },
     Fault { cve: "CVE-2024-31449", redis: &[(6, 2, 16), (7, 2, 6), (7, 4, 1)], valkey: &[(7, 2, 7), (8, 0, 1)] },
     Fault { cve: "CVE-2024-46981", redis: &[(6, 2, 17), (7, 2, 7), (7, 4, 2)], valkey: &[(7, 2, 8), (8, 0, 2)] },
@@ -23,6 +27,8 @@ const FAULTS: [Fault; 7] = [
     Fault { cve: "CVE-2025-46818", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
     Fault { cve: "CVE-2025-46819", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
     Fault { cve: "CVE-2025-49844", redis: REDIS_OF_2025, valkey: VALKEY_OF_2025 },
+    Fault { cve: "CVE-2025-67733", redis: &[], valkey: &[(7, 2, 12), (8, 0, 7), (8, 1, 6), (9, 0, 2)] },
+    Fault { cve: "CVE-2026-23631", redis: REDIS_OF_2026, valkey: VALKEY_OF_2026 },
 ];
 
 /// Functions came with this one.
@@ -51,7 +57,7 @@ pub(super) fn judge(info: &Info) -> Vec<Finding> {
     if open.is_empty() {
         return vec![Finding::fine(about, format!("{name} {shown}"))];
     }
-    let fixed = if is_valkey { VALKEY_OF_2025 } else { REDIS_OF_2025 };
+    let fixed = if is_valkey { VALKEY_OF_2026 } else { REDIS_OF_2026 };
     let fixed: Vec<String> = fixed
         .iter()
         .filter(|fix| fix.0 >= OLDEST_MAJOR)
@@ -100,26 +106,37 @@ mod tests {
         says.split([' ', ',']).filter(|word| word.starts_with("CVE-")).map(str::to_owned).collect()
     }
 
+    const OF_2026: &str = "CVE-2026-23631";
+
     const OF_2025: [&str; 4] = ["CVE-2025-46817", "CVE-2025-46818", "CVE-2025-46819", "CVE-2025-49844"];
 
     #[test]
     fn versions_that_are_repaired_or_later_are_fine() {
-        for version in ["7.2.11", "7.4.6", "8.0.4", "8.2.2", "8.2.3", "8.4.0", "9.0.0"] {
+        for version in ["7.2.14", "7.4.9", "8.2.6", "8.2.7", "8.4.3", "8.6.3", "8.8.0", "9.0.0"] {
             assert_eq!(severity("redis_version", version), Severity::Fine, "{version}");
         }
-        for version in ["7.2.11", "8.0.6", "8.1.4", "9.0.0"] {
+        for version in ["7.2.13", "8.0.8", "8.1.7", "9.0.4", "9.1.0"] {
             assert_eq!(severity("valkey_version", version), Severity::Fine, "{version}");
         }
     }
 
     #[test]
     fn each_version_is_told_the_faults_that_it_has() {
-        assert_eq!(faults("redis_version", "8.2.1"), OF_2025);
-        assert_eq!(faults("redis_version", "7.2.10"), OF_2025);
-        assert_eq!(faults("redis_version", "7.4.1"), [&["CVE-2024-46981"], &OF_2025[..]].concat());
-        assert_eq!(faults("redis_version", "7.0.15"), [&["CVE-2024-31449", "CVE-2024-46981"], &OF_2025[..]].concat());
-        assert_eq!(faults("redis_version", "7.0.11").len(), 7);
-        assert_eq!(faults("valkey_version", "8.1.3"), OF_2025);
+        let later = |faults: &[&str]| [&OF_2025[..], faults].concat();
+        assert_eq!(faults("redis_version", "8.2.1"), later(&[OF_2026]));
+        assert_eq!(faults("redis_version", "8.2.5"), [OF_2026]);
+        assert_eq!(faults("redis_version", "7.2.10"), later(&[OF_2026]));
+        assert_eq!(faults("redis_version", "7.4.1"), [&["CVE-2024-46981"], &later(&[OF_2026])[..]].concat());
+        let debian = [&["CVE-2024-31449", "CVE-2024-46981"], &later(&[OF_2026])[..]].concat();
+        assert_eq!(faults("redis_version", "7.0.15"), debian);
+        assert_eq!(faults("redis_version", "7.0.11").len(), 8);
+        assert_eq!(faults("valkey_version", "8.1.3"), later(&["CVE-2025-67733", OF_2026]));
+        assert_eq!(faults("valkey_version", "9.0.3"), [OF_2026]);
+    }
+
+    #[test]
+    fn a_line_that_was_given_up_keeps_its_faults() {
+        assert_eq!(faults("redis_version", "8.0.6"), [OF_2026]);
     }
 
     #[test]
