@@ -11,6 +11,7 @@ mod records;
 mod redis;
 mod run;
 mod summary;
+mod top;
 mod validate;
 
 use std::ffi::OsString;
@@ -50,6 +51,7 @@ enum Command {
     Records(records::RecordsArgs),
     Crawl(crawl::CrawlArgs),
     Queue(queue::QueueArgs),
+    Top(top::TopArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -100,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Records(args) => records::main(args),
         Command::Crawl(args) => crawl::main(&args, &cli.log),
         Command::Queue(args) => queue::main(args),
+        Command::Top(args) => top::main(&args),
         Command::Generate(args) => generate::main(&args),
     };
     ExitCode::from(code)

@@ -29,6 +29,7 @@ mod summary;
 mod supervise;
 pub mod text;
 mod time_left;
+pub mod top;
 pub mod validate;
 mod waiting;
 

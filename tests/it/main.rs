@@ -11,6 +11,7 @@
 mod support;
 
 #[path = "../queue/server.rs"]
+#[allow(dead_code, reason = "the tests of the queue need more of it")]
 mod redis_server;
 
 mod api;
@@ -19,6 +20,7 @@ mod ckan;
 mod cli;
 mod cli_queue;
 mod crawl_role;
+mod cli_redis;
 mod dcat;
 mod dcat_changes;
 mod dcat_hostile;
@@ -50,3 +52,4 @@ mod records;
 mod store_contract;
 mod stub_federation;
 mod telemetry;
+mod top;
