@@ -38,6 +38,11 @@ impl std::fmt::Debug for RedisOptions {
 }
 
 impl RedisOptions {
+    /// Whether a queue in Redis is asked for.
+    pub(super) fn are_given(&self) -> bool {
+        self.redis.is_some()
+    }
+
     /// The settings; `Err` is the exit code.
     pub(super) fn settings(&self) -> Result<RedisSettings, u8> {
         let Some(url) = self.redis.clone() else {
@@ -52,9 +57,44 @@ impl RedisOptions {
         })
     }
 
+    /// The server, as it may be shown: without user, password and parameters.
+    pub(super) fn server(&self) -> &str {
+        let url = self.redis.as_deref().unwrap_or_default();
+        let address = url.rsplit_once('@').map_or(url, |(_, address)| address);
+        address.split(['?', '#']).next().unwrap_or_default()
+    }
+
     /// The queue; `Err` is the exit code.
     pub(super) fn open(&self, clock: SharedClock) -> Result<SharedQueue, u8> {
         // What the settings are refused for is in the arguments.
         open(&self.settings()?, clock).map_err(|error| fail(error, exit::USAGE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_shown_without_its_password() {
+        let shown = |url: &str| {
+            let options = RedisOptions {
+                redis: Some(url.to_owned()),
+                redis_password_file: None,
+                redis_ca: None,
+                instance: "default".to_owned(),
+            };
+            (options.server().to_owned(), format!("{options:?}"))
+        };
+        let debug = "RedisOptions { instance: \"default\", .. }".to_owned();
+        for (url, server) in [
+            ("redis://host:6379/2", "redis://host:6379/2"),
+            ("rediss://user:se@cr/et@host:6379", "host:6379"),
+            ("redis+sentinel://:secret@a:1,b:2/main", "a:1,b:2/main"),
+            ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock"),
+            ("redis://host#secret", "redis://host"),
+        ] {
+            assert_eq!(shown(url), (server.to_owned(), debug.clone()));
+        }
     }
 }

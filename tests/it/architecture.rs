@@ -81,7 +81,7 @@ const CRATES: [(&[&str], &[&str], &str); 7] = [
     ),
     (&["hyper", "hyper_util", "http_body_util"], &["demo", "crawler"], "HTTP is spoken by the crawler and the demo"),
     (
-        &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif"],
+        &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif", "ratatui", "crossterm"],
         &["cli", "config", "generate", "local", "telemetry"],
         "speaking with people is for the command line and for what reports to a terminal",
     ),

@@ -10,11 +10,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../queue/server.rs"]
+#[allow(dead_code, reason = "the tests of the queue need more of it")]
+mod redis_server;
+
 mod api;
 mod architecture;
 mod ckan;
 mod cli;
 mod cli_queue;
+mod crawl_role;
+mod cli_redis;
 mod dcat;
 mod dcat_changes;
 mod dcat_hostile;
@@ -27,6 +33,7 @@ mod generate;
 mod http;
 mod http_hostile;
 mod incremental;
+mod landing;
 mod local;
 mod local_back_off;
 mod local_budgets;
@@ -36,6 +43,7 @@ mod local_runs;
 mod manifests;
 mod never_deletes;
 mod planner;
+mod processes;
 mod protocol_contract;
 mod queue_answers;
 mod real_data;
@@ -44,3 +52,4 @@ mod records;
 mod store_contract;
 mod stub_federation;
 mod telemetry;
+mod top;

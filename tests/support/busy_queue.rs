@@ -133,7 +133,8 @@ fn nested(node: &str, section: &str) -> Task {
     Task { status: ItemStatus::Modified, page: 3, depth: 1, ..task }
 }
 
-fn config(run: &str, nodes: &[(&str, &str)]) -> RunConfig {
+/// Nodes with their budgets: `open`, `gentle`, `nightly` or `narrow`.
+pub(crate) fn config(run: &str, nodes: &[(&str, &str)]) -> RunConfig {
     let start = Timestamp::from_second(1_800_000_000).unwrap();
     let limit = |amount| BudgetLimit { unit: Unit::ApiCalls, amount, period: Duration::from_secs(10), even: false };
     let budget = |id: &str, limits: Vec<BudgetLimit>| BudgetConfig {

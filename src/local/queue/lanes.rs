@@ -57,7 +57,7 @@ fn row(lane: &LaneStatus, look: &Look) -> Vec<Cell> {
 }
 
 /// "2", "0.25", "any": calls in a second.
-pub(crate) fn rate(calls_per_s: Option<f64>) -> String {
+pub(in crate::local) fn rate(calls_per_s: Option<f64>) -> String {
     match calls_per_s {
         None => "any".to_owned(),
         Some(rate) if rate >= 10.0 => format!("{rate:.0}"),

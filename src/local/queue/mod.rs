@@ -19,9 +19,11 @@ pub use self::acts::{
 };
 pub use self::choose::choose_run;
 pub use self::dead::{DeadList, dead};
+pub(super) use self::lanes::rate;
 pub use self::lanes::{LaneList, lanes};
 pub use self::peek::{TaskList, peek};
 pub use self::reasons::{Reason, Wait, waits_of};
+pub(super) use self::runs::state as state_of;
 pub use self::runs::{RunList, runs};
 pub use self::show::{RunSheet, show};
 use super::grid::{Cell, Grid};

@@ -76,6 +76,23 @@ impl Reason {
         }
     }
 
+    /// In a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "a crawler",
+            Self::UnderWay => "-",
+            Self::OriginBackOff => "back-off",
+            Self::OriginConcurrency | Self::BudgetConcurrency => "places",
+            Self::ApiCalls => "API calls",
+            Self::Documents => "documents",
+            Self::Bytes => "bytes",
+            Self::Hours => "hours",
+            Self::NodeSuspended => "suspended",
+            Self::CrashSuspect => "crash",
+            Self::Delay => "retry",
+        }
+    }
+
     /// Whether a gate is closed.
     pub fn is_closed(self) -> bool {
         !matches!(self, Self::Ready | Self::UnderWay)

@@ -57,7 +57,7 @@ fn dead_cell(dead: u64) -> Cell {
 }
 
 /// What the run is doing, in a word or two.
-pub(super) fn state(run: &RunStatus) -> Cell {
+pub(in crate::local) fn state(run: &RunStatus) -> Cell {
     let (state, tone) = if run.frozen {
         ("frozen", Tone::Warn)
     } else if run.ledger.is_drained() {
