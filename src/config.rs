@@ -30,11 +30,26 @@ pub const REDIS_CA: &str = "TRAWLER_REDIS_CA";
 /// The instance: whose keys in Redis are ours.
 pub const INSTANCE: &str = "TRAWLER_INSTANCE";
 
+/// The run that a crawler works for.
+pub const RUN: &str = "TRAWLER_RUN";
+
+/// A crawler's token.
+pub const TOKEN: &str = "TRAWLER_TOKEN";
+
+/// Who a crawler is, unlike any other.
+pub const UID: &str = "TRAWLER_UID";
+
+/// The group of nodes that a crawler serves.
+pub const GROUP: &str = "TRAWLER_GROUP";
+
+/// Where a crawler's records land.
+pub const STORE: &str = "TRAWLER_STORE";
+
 /// Set to anything: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// What the generated reference says about each variable, in order.
-pub const DOCUMENTED: [(&str, &str); 12] = [
+pub const DOCUMENTED: [(&str, &str); 17] = [
     (LOG, "Which log lines are written: a level (`info`) or directives (`trawler::crawler=debug`). Default: `warn`."),
     (LOG_FORMAT, "How log lines are written: `text` (default) or `json`."),
     (CONTACT, "Whom a server's operator can write to: a URL or a mail address, sent in `User-Agent`."),
@@ -42,10 +57,15 @@ pub const DOCUMENTED: [(&str, &str); 12] = [
     (ALLOW_PRIVATE, "Networks (CIDR, separated by commas) that may be asked although they are not public."),
     (SECRETS_DIR, "A directory with Secrets: `<name>/<key>`."),
     ("TRAWLER_SECRET_<NAME>_<KEY>", "A key of a Secret; name and key in capitals, everything else as `_`."),
-    (REDIS, "Where the queue's Redis is: a URL."),
+    (REDIS, "Where the queue's Redis is: a URL. `run` then crawls with processes that share it."),
     (REDIS_PASSWORD_FILE, "A file with the password of the queue's Redis."),
     (REDIS_CA, "A file with the certificates (PEM) that the queue's Redis may be signed by, instead of the system's."),
     (INSTANCE, "The instance, whose queue is asked. Default: `default`."),
+    (RUN, "The run that `crawl` works for."),
+    (TOKEN, "The token of the run that `crawl` holds: a number."),
+    (UID, "Who this crawler is, unlike any other."),
+    (GROUP, "The group of nodes that `crawl` serves. Default: `default`."),
+    (STORE, "Where the records of `crawl` land: `unix:///…`, the socket of the process that holds the store."),
     (NO_COLOR, "Set to anything but nothing: no colours."),
 ];
 

@@ -1,5 +1,6 @@
 //! What several subcommands share: reading manifests, the client's options, the runtime.
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -66,6 +67,23 @@ impl HttpOptions {
     }
 }
 
+impl HttpOptions {
+    /// The same, as arguments of a process that this one starts; without the proxy, whose URL may hold a password.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = vec![
+            ("connect-timeout", self.connect_timeout.to_string()),
+            ("max-response-mib", self.max_response_mib.to_string()),
+            ("max-header-kib", self.max_header_kib.to_string()),
+            ("idle-timeout", self.idle_timeout.to_string()),
+            ("max-retry-after", self.max_retry_after.to_string()),
+            ("max-redirects", self.max_redirects.to_string()),
+        ];
+        arguments.extend(self.allow_private.iter().map(|network| ("allow-private", network.to_string())));
+        arguments.extend(self.contact.iter().map(|contact| ("contact", contact.clone())));
+        arguments.into_iter().map(|(name, value)| format!("--{name}={value}").into()).collect()
+    }
+}
+
 /// Where Secrets come from.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Secrets")]
@@ -84,6 +102,10 @@ pub(super) struct DisplayOptions {
 }
 
 impl DisplayOptions {
+    pub(super) fn quiet() -> Display {
+        Display::new(DisplayMode::Quiet)
+    }
+
     pub(super) fn display(&self) -> Display {
         Display::new(if self.quiet { DisplayMode::Quiet } else { DisplayMode::detect() })
     }
@@ -128,4 +150,38 @@ pub(super) fn print(text: impl std::fmt::Display) {
 pub(super) fn terminal_width() -> Option<usize> {
     let table = comfy_table::Table::new();
     if io::stdout().is_terminal() { table.width().map(usize::from) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Client {
+        #[command(flatten)]
+        http: HttpOptions,
+    }
+
+    #[test]
+    fn a_process_that_is_started_has_the_same_client_but_for_the_proxy() {
+        let client = |arguments: &[&str]| Client::parse_from([&["trawler"], arguments].concat()).http;
+        let own = client(&[
+            "--connect-timeout=1",
+            "--max-response-mib=2",
+            "--max-header-kib=3",
+            "--idle-timeout=4",
+            "--max-retry-after=5",
+            "--max-redirects=6",
+            "--allow-private=10.0.0.0/8,192.168.0.0/16",
+            "--contact=crawl@example.org",
+            "--proxy=http://user:canary@proxy.example",
+        ]);
+        let arguments = own.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
+        assert!(!arguments.concat().contains("canary"));
+        let childs = client(&arguments).config();
+        assert_eq!(format!("{childs:?}"), format!("{:?}", HttpConfig { proxy: None, ..own.config() }));
+    }
 }

@@ -86,6 +86,7 @@ pub(super) fn main(args: DemoArgs, log: &LogOptions) -> u8 {
             secrets,
             manifests: accepted.set,
             display,
+            crawlers: None,
             interrupt: CancellationToken::new(),
             clock: SystemClock::shared(),
         };

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, no logic beyond building contexts.
 
 mod common;
+mod crawl;
 mod demo;
 mod generate;
 mod init;
@@ -13,9 +14,10 @@ mod summary;
 mod top;
 mod validate;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum as _};
 
 use crate::config;
 use crate::telemetry::LogFormat;
@@ -47,6 +49,7 @@ enum Command {
     Validate(validate::ValidateArgs),
     Plan(plan::PlanArgs),
     Records(records::RecordsArgs),
+    Crawl(crawl::CrawlArgs),
     Queue(queue::QueueArgs),
     Top(top::TopArgs),
     Generate(generate::GenerateArgs),
@@ -60,6 +63,15 @@ struct LogOptions {
     /// How log lines are written
     #[arg(long, global = true, value_enum, default_value = "text", env = config::LOG_FORMAT, help_heading = "Logging")]
     log_format: LogFormat,
+}
+
+impl LogOptions {
+    /// The same, as arguments of a process that this one starts.
+    fn arguments(&self) -> Vec<OsString> {
+        let format = self.log_format.to_possible_value();
+        let format = format.as_ref().map_or("text", |format| format.get_name());
+        ["--log", self.log.as_str(), "--log-format", format].map(OsString::from).to_vec()
+    }
 }
 
 /// How a command ends, as the shell sees it.
@@ -88,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Validate(args) => validate::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
+        Command::Crawl(args) => crawl::main(&args, &cli.log),
         Command::Queue(args) => queue::main(args),
         Command::Top(args) => top::main(&args),
         Command::Generate(args) => generate::main(&args),

@@ -38,6 +38,11 @@ impl std::fmt::Debug for RedisOptions {
 }
 
 impl RedisOptions {
+    /// Whether a queue in Redis is asked for.
+    pub(super) fn are_given(&self) -> bool {
+        self.redis.is_some()
+    }
+
     /// The settings; `Err` is the exit code.
     pub(super) fn settings(&self) -> Result<RedisSettings, u8> {
         let Some(url) = self.redis.clone() else {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
 use super::common::{DisplayOptions, HttpOptions, SecretOptions, block_on, complain, fail, print, start_logging};
+use super::redis::RedisOptions;
 use super::{LogOptions, exit, summary};
 use crate::api::RunMode;
 use crate::clock::SystemClock;
@@ -16,7 +17,7 @@ use crate::local::finding::Finding;
 use crate::local::manifests::{Input, load};
 use crate::local::secrets::SecretSources;
 use crate::local::validate::{Accepted, accept};
-use crate::local::{self, LogWriter, RunEnd, RunOptions, RunOutcome, choose_run};
+use crate::local::{self, CrawlerProcesses, LogWriter, RunEnd, RunOptions, RunOutcome, choose_run};
 
 /// Crawl what the manifests ask for, and say what changed since the last time.
 ///
@@ -47,6 +48,12 @@ pub(super) struct RunArgs {
     output: OutputFormat,
     #[command(flatten)]
     display: DisplayOptions,
+    /// With --redis, crawlers are processes that share the queue there: at most so many at a time. Without --crawlers as
+    /// many as the run has tokens
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Redis")]
+    crawlers: Option<u32>,
+    #[command(flatten)]
+    queue: RedisOptions,
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
@@ -60,6 +67,8 @@ Examples:
   trawler run -f my.yaml --mode incremental     ask only for what changed, where a node can tell
   trawler run -f my.yaml --format turtle        records.ttl instead of records.jsonl
   trawler run -f my.yaml -o json | jq .totals   the report for a program
+  trawler run -f my.yaml --redis redis://localhost --crawlers 4
+                                                with four processes that share a queue in Redis
 
 Exit codes:
   0    complete
@@ -119,6 +128,10 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
         }
         Err(why) => return fail(why, exit::USAGE),
     };
+    let crawlers = match crawler_processes(args, log) {
+        Ok(crawlers) => crawlers,
+        Err(code) => return code,
+    };
     let options = RunOptions {
         dir: args.dir.clone(),
         format: args.format,
@@ -128,6 +141,7 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
         secrets,
         manifests: accepted.set,
         display,
+        crawlers,
         interrupt: CancellationToken::new(),
         clock: SystemClock::shared(),
     };
@@ -136,6 +150,21 @@ pub(super) fn main(args: &RunArgs, log: &LogOptions) -> u8 {
         interrupt_on_ctrl_c(&options.interrupt, options.display.log_writer());
         finish(local::run(input, options).await, &dir, args.output)
     })
+}
+
+/// Whether the run's crawlers are processes, and how they are started. `Err` is the exit code.
+fn crawler_processes(args: &RunArgs, log: &LogOptions) -> Result<Option<CrawlerProcesses>, u8> {
+    if !args.queue.are_given() {
+        let why = "--crawlers needs --redis: crawlers that are processes share a queue there";
+        return if args.crawlers.is_none() { Ok(None) } else { Err(fail(why, exit::USAGE)) };
+    }
+    let lost = |error| fail(format_args!("this program can't find itself: {error}"), exit::FAILED);
+    Ok(Some(CrawlerProcesses {
+        count: args.crawlers,
+        redis: args.queue.settings()?,
+        program: std::env::current_exe().map_err(lost)?,
+        arguments: [args.http.arguments(), log.arguments()].concat(),
+    }))
 }
 
 /// Prints the summary and finds the exit code.
@@ -209,7 +238,7 @@ fn stop_at_once() -> ! {
 }
 
 #[cfg(unix)]
-async fn wait_for_signal() {
+pub(super) async fn wait_for_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
     tokio::select! {
@@ -219,6 +248,6 @@ async fn wait_for_signal() {
 }
 
 #[cfg(not(unix))]
-async fn wait_for_signal() {
+pub(super) async fn wait_for_signal() {
     drop(tokio::signal::ctrl_c().await);
 }

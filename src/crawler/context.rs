@@ -1,17 +1,17 @@
 //! What a crawler is given: the ports, and what it must know of each node.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::http::{HttpClient, NodeAccess};
+use super::nodes::Nodes;
 use super::progress::Progress;
 use super::settle::RetryPolicy;
-use super::traversals::Traversals;
 use crate::clock::SharedClock;
 use crate::protocol::{NodeContext, SharedReader};
-use crate::queue::SharedQueue;
-use crate::store::{CloseTraversal, DeletionGuard, SharedStore};
-use crate::task::{NodeName, RunId, SectionKey};
+use crate::queue::{Patience, SharedQueue};
+use crate::store::landing::SharedLanding;
+use crate::store::{CloseTraversal, DeletionGuard};
+use crate::task::{RunId, SectionKey};
 
 /// Everything that the crawlers of one run share.
 #[derive(Debug)]
@@ -21,11 +21,11 @@ pub struct CrawlContext {
     /// Work in flight.
     pub queue: SharedQueue,
     /// Where records land.
-    pub store: SharedStore,
+    pub landing: SharedLanding,
     /// The one client.
     pub http: Arc<HttpClient>,
     /// The nodes of the run.
-    pub nodes: BTreeMap<NodeName, CrawlNode>,
+    pub nodes: Nodes,
     /// How failures are retried.
     pub retries: RetryPolicy,
     /// The mass-deletion guard.
@@ -40,8 +40,8 @@ pub struct CrawlContext {
     pub clock: SharedClock,
     /// What is shown while it runs.
     pub progress: Arc<Progress>,
-    /// The traversals that they have open.
-    pub traversals: Traversals,
+    /// For a queue that can't be reached for a while.
+    pub patience: Patience,
 }
 
 impl CrawlContext {

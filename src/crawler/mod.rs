@@ -8,15 +8,15 @@ mod context;
 pub mod credential;
 mod effects;
 pub mod http;
+mod nodes;
 mod progress;
 mod settle;
 mod task_gate;
 mod task_run;
-mod traversals;
 mod worker;
 
 pub use context::{CrawlContext, CrawlNode, NodeLimits};
+pub use nodes::{NodeBuilder, Nodes};
 pub use progress::{NodeCounts, NodeProgress, Progress, StageSeconds};
 pub use settle::RetryPolicy;
-pub use traversals::Traversals;
 pub use worker::{CrawlEnd, Crawler, CrawlerError};

@@ -108,7 +108,7 @@ impl Progress {
 
     /// A crawler works on a section. Only the first one of this process counts; what the traversal had come to by then
     /// was got before the run was resumed.
-    pub(super) fn open_section(&self, section: &SectionKey, so_far: SoFar) {
+    pub fn open_section(&self, section: &SectionKey, so_far: SoFar) {
         let is_first = self.opened.lock().is_ok_and(|mut opened| opened.insert(section.clone()));
         if let Some(node) = self.node(&section.node).filter(|_| is_first) {
             node.open_sections.fetch_add(1, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Progress {
     }
 
     /// A section is traversed.
-    pub(super) fn close_section(&self, section: &SectionKey) {
+    pub fn close_section(&self, section: &SectionKey) {
         let was_open = self.opened.lock().is_ok_and(|mut opened| opened.remove(section));
         if let Some(node) = self.node(&section.node).filter(|_| was_open) {
             node.open_sections.fetch_sub(1, Ordering::Relaxed);
@@ -152,19 +152,22 @@ impl Progress {
 }
 
 impl NodeProgress {
-    pub(super) fn add_answer(&self, requests: u64, bytes: u64) {
+    /// Requests were answered, with so many decoded bytes.
+    pub fn add_answer(&self, requests: u64, bytes: u64) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn add_page(&self, records: u64, total: Option<u64>) {
+    /// Records were found, and perhaps the server's own number of them.
+    pub fn add_page(&self, records: u64, total: Option<u64>) {
         self.records.fetch_add(records, Ordering::Relaxed);
         if let Some(total) = total {
             self.total.fetch_max(total, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn add_failure(&self) {
+    /// A task was given up.
+    pub fn add_failure(&self) {
         self.failed_tasks.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -176,7 +179,8 @@ impl NodeProgress {
         self.add_page(so_far.records, so_far.total);
     }
 
-    pub(super) fn set_problem(&self, sentence: &str) {
+    /// The latest problem, in one sentence.
+    pub fn set_problem(&self, sentence: &str) {
         if let Ok(mut problem) = self.last_problem.lock() {
             *problem = Some(sentence.to_owned());
         }

@@ -7,11 +7,14 @@ use jiff::Timestamp;
 
 use super::context::CrawlContext;
 use super::http::{Failure, FetchError, GateClosed, RequestGate};
-use crate::queue::{Holder, LeaseRef, Permit, Pushback, PushbackKind};
+use crate::queue::{Holder, LeaseRef, Permit, Pushback, PushbackKind, QueueError};
 use crate::task::OriginKey;
 
 /// How long a further request of a task (a redirect, a token) waits at a gate before the task is put back.
 const MAX_GATE_WAIT: Duration = Duration::from_secs(30);
+
+/// Between two tries to reach a queue that is away.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
 /// How the server pushed back, if it did.
 pub(super) fn pushback_of(error: &FetchError) -> Option<Pushback> {
@@ -51,6 +54,10 @@ impl RequestGate for TaskGate<'_> {
                 }
                 Ok(Permit::Wait { until, .. }) => {
                     return Err(GateClosed { until: Some(until), why: "its gate opens only later".into() });
+                }
+                // Whether it was given is not known. Charged twice, it costs us time and no server anything.
+                Err(QueueError::Unreachable { .. }) if context.clock.now() + AWAY_PAUSE < give_up_at => {
+                    tokio::time::sleep(AWAY_PAUSE).await;
                 }
                 Ok(Permit::Frozen) => return Err(GateClosed { until: None, why: "the run is frozen".into() }),
                 Err(error) => return Err(GateClosed { until: None, why: error.to_string().into() }),

@@ -1,27 +1,27 @@
 //! One task, from lease to settlement: permit, fetch, decode, store.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use super::context::{CrawlContext, CrawlNode};
 use super::effects::{Answer, page_effects};
 use super::http::{Failure, FetchError, Fetched};
+use super::nodes::KnownNode;
 use super::progress::Stage;
 use super::settle::Verdict;
 use super::task_gate::{TaskGate, pushback_of};
-use super::traversals::{OpenSection, SectionWork};
 use super::worker::CrawlerError;
 use crate::clock::Stopwatch;
-use crate::finding::{Limited, harmless};
+use crate::finding::{Checkpoint, Limited, TaskFailure, Validators, harmless};
 use crate::flow::ClosedOrigin;
 use crate::outcome::Outcome;
 use crate::protocol::{NodeContext, Page, ReadError, Response};
 use crate::queue::{Holder, LeaseRef, Leased, Pushback, SettleResult, Settlement};
-use crate::store::{Committed, FailedTask, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult};
+use crate::store::landing::FailedTry;
+use crate::store::{Committed, FailedTask, Opened, SoFar, Spending, StoreError, TaskEffects, TaskResult, Traversal};
 use crate::task::{OriginKey, Task, TaskKind};
 
 /// A decoded body above this size is read off the event loop.
@@ -39,14 +39,38 @@ enum TaskError {
     Fetch(FetchError),
     /// With the requests that the answer took.
     Read(ReadError, u64),
+    /// The node can't be crawled from here.
+    Node(Arc<str>),
     Internal(String),
     Fatal(CrawlerError),
 }
 
 impl From<StoreError> for TaskError {
     fn from(error: StoreError) -> Self {
-        Self::Fatal(CrawlerError::Store(error))
+        match error {
+            // Another answer will fit.
+            StoreError::TooLarge { .. } => Self::Internal(error.to_string()),
+            error => Self::Fatal(CrawlerError::Store(error)),
+        }
     }
+}
+
+/// A section as a task finds it.
+enum SectionWork {
+    Open(Box<OpenSection>),
+    /// Another run has it, or this run has closed it.
+    Skipped(String),
+}
+
+/// A section whose traversal is open.
+struct OpenSection {
+    traversal: Traversal,
+    /// What is asked of the node; what is remembered of other questions is no answer to it.
+    question: String,
+    validators: Option<Validators>,
+    checkpoint: Option<Checkpoint>,
+    /// What all crawlers had brought when the task began.
+    so_far: SoFar,
 }
 
 /// What a task that did not fail came to.
@@ -67,10 +91,11 @@ pub(super) async fn run_task(
     context: Arc<CrawlContext>,
     holder: Arc<Holder>,
     leased: Leased,
+    node: KnownNode,
     permit_lasts_until: Timestamp,
 ) -> Finished {
     let (lease, task) = (leased.lease, &leased.task);
-    let run = TaskRun { context: &context, holder: &holder, lease, task, permit_lasts_until };
+    let run = TaskRun { context: &context, holder: &holder, lease, task, node, permit_lasts_until };
     let (done, fatal) = match run.attempt(leased.attempt).await {
         Ok(done) => (done, None),
         Err(TaskError::Fatal(error)) => (Done::without_effect(SettleResult::Released), Some(error)),
@@ -88,6 +113,7 @@ struct TaskRun<'a> {
     holder: &'a Holder,
     lease: LeaseRef,
     task: &'a Task,
+    node: KnownNode,
     /// Until when the permit that came with the claim may be used.
     permit_lasts_until: Timestamp,
 }
@@ -95,16 +121,15 @@ struct TaskRun<'a> {
 impl TaskRun<'_> {
     async fn attempt(&self, attempt: u32) -> Result<Done, TaskError> {
         let node = self.node()?;
-        let work = self.open_section().await?;
-        let open = match work.get() {
-            Some(SectionWork::Open(open)) => open,
-            None => return Err(TaskError::Internal("its section could not be opened".to_owned())),
-            Some(SectionWork::Skipped(why)) => {
+        let open = match self.open_section().await? {
+            SectionWork::Open(open) => open,
+            SectionWork::Skipped(why) => {
                 debug!(node = %self.task.section.node, section = %self.task.section.section, why, "section skipped");
                 return Ok(Done::without_effect(SettleResult::Dropped));
             }
         };
-        if let Some(limited) = self.limit_passed(node, open) {
+        let open = open.as_ref();
+        if let Some(limited) = self.limit_passed(node, open.so_far) {
             let effects = TaskEffects {
                 task: self.task.id,
                 result: TaskResult::Dropped,
@@ -164,8 +189,7 @@ impl TaskRun<'_> {
     }
 
     /// A dataset that was queued before a limit of its traversal was reached is not fetched any more.
-    fn limit_passed(&self, node: &CrawlNode, open: &OpenSection) -> Option<Limited> {
-        let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
+    fn limit_passed(&self, node: &CrawlNode, so_far: SoFar) -> Option<Limited> {
         match self.task.kind {
             TaskKind::Dataset if so_far.records >= node.limits.max_records => Some(Limited::MaxRecords),
             TaskKind::Dataset if so_far.bytes >= node.limits.max_bytes => Some(Limited::MaxBytes),
@@ -190,11 +214,10 @@ impl TaskRun<'_> {
             self.count(|progress| progress.add_page(page.records.len() as u64, page.total));
         }
         let reads_again = page.reads_again || self.task.is_again;
-        let so_far = open.so_far.lock().map(|so_far| *so_far).unwrap_or_default();
         let fetched_at = self.context.clock.now().to_string();
         let serialising = Stopwatch::start();
         let answer = Answer { response: &response, question: &open.question, requests, fetched_at: &fetched_at };
-        let effects = page_effects(self.task, page, answer, &node.limits, so_far)
+        let effects = page_effects(self.task, page, answer, &node.limits, open.so_far)
             .map_err(|error| TaskError::Internal(format!("a record can't be written as JSON: {error}")))?;
         self.context.progress.add_time(Stage::Serialise, serialising.elapsed());
         self.commit(open, effects, reads_again).await
@@ -226,9 +249,6 @@ impl TaskRun<'_> {
         let storing = Stopwatch::start();
         let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
-        if let Ok(mut so_far) = open.so_far.lock() {
-            *so_far = SoFar { records: committed.seen, bytes: committed.bytes, ..*so_far };
-        }
         // The queue may have been made anew since they were settled, and not know them.
         feedback.retain(|next| !committed.settled_feedback.contains(&next.id));
         if let Some(task) = committed.look_again {
@@ -258,14 +278,20 @@ impl TaskRun<'_> {
         if requests == 0 { 0 } else { first + requests - 1 }
     }
 
-    /// Counts the requests of a try that came to nothing, while the task goes on.
-    async fn spend_in_vain(&self, requests: u64) -> Result<(), StoreError> {
-        if requests == 0 {
+    /// Counts the requests of a try that came to nothing, while the task goes on. `why`: it failed.
+    async fn note_try(&self, requests: u64, why: Option<&str>) -> Result<(), StoreError> {
+        if requests == 0 && why.is_none() {
             return Ok(());
         }
-        self.context.traversals.add_requests(self.task.id, requests);
-        let spending = Spending::none(self.task.section.node.clone(), self.context.clock.now());
-        self.context.store.spend(vec![Spending { calls: self.calls(requests), ..spending }]).await
+        let at = self.context.clock.now();
+        let spending = Spending::none(self.task.section.node.clone(), at);
+        let failed = FailedTry {
+            task: self.task.id,
+            requests,
+            spending: Spending { calls: self.calls(requests), ..spending },
+            failure: why.map(|why| TaskFailure { at, why: why.to_owned() }),
+        };
+        self.context.landing.note_try(failed).await
     }
 
     /// Makes effects durable; the section's last ones close its traversal in the same step.
@@ -273,12 +299,10 @@ impl TaskRun<'_> {
         effects.close_when_drained = Some(self.context.close_request(None));
         if effects.task == self.task.id {
             (effects.calls, effects.at) = (self.calls(effects.requests), self.context.clock.now());
-            effects.requests += self.context.traversals.settle(self.task.id);
         }
-        let committed = self.context.store.commit(&open.traversal, effects).await?;
+        let committed = self.context.landing.commit(&open.traversal, effects).await?;
         if committed.closed {
             self.context.progress.close_section(&open.traversal.section);
-            self.context.traversals.close(&open.traversal.section);
         }
         Ok(committed)
     }
@@ -290,13 +314,18 @@ impl TaskRun<'_> {
         let (sentence, outcome) = match error {
             TaskError::Fatal(error) => return Err(error),
             TaskError::Internal(sentence) => (sentence, Outcome::Terminal),
+            TaskError::Node(sentence) => {
+                // A credential that is missing here says nothing of the server.
+                may_be_ours = true;
+                (sentence.to_string(), Outcome::Terminal)
+            }
             // An answer that makes no sense may have been broken on its way, but hardly twice.
             TaskError::Read(error, spent) => {
                 requests = spent;
                 (error.to_string(), if attempt >= 1 { Outcome::Terminal } else { error.outcome() })
             }
             TaskError::Fetch(FetchError { failure: Failure::Gate(_), spent, .. }) => {
-                self.spend_in_vain(u64::from(spent.requests)).await?;
+                self.note_try(u64::from(spent.requests), None).await?;
                 return Ok(Done::without_effect(SettleResult::Released));
             }
             TaskError::Fetch(mut error) => {
@@ -313,8 +342,7 @@ impl TaskRun<'_> {
         self.count(|progress| progress.set_problem(&sentence));
         match self.context.retries.verdict(outcome, self.task.id, attempt, self.context.clock.now()) {
             Verdict::Retry(delay) => {
-                self.spend_in_vain(requests).await?;
-                self.context.traversals.note_failure(self.task.id, self.context.clock.now(), &sentence);
+                self.note_try(requests, Some(&sentence)).await?;
                 debug!(node = %section.node, section = %section.section, task = %self.task.id, attempt,
                     delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "task failed, will be retried: {sentence}");
                 Ok(Done::without_effect(SettleResult::Retry { delay, why: sentence }))
@@ -332,9 +360,9 @@ impl TaskRun<'_> {
     /// come after this one.
     async fn push_back(&self, origin: &OriginKey, pushback: Option<Pushback>) -> Result<(), CrawlerError> {
         let Some(pushback) = pushback else { return Ok(()) };
-        let CrawlContext { queue, store, .. } = self.context;
-        if let Some(until) = queue.pushback(self.holder, origin, pushback).await? {
-            store.close_origins(vec![ClosedOrigin { origin: origin.clone(), until }]).await?;
+        let CrawlContext { queue, landing, patience, .. } = self.context;
+        if let Some(until) = patience.with(|| queue.pushback(self.holder, origin, pushback)).await? {
+            landing.close_origins(vec![ClosedOrigin { origin: origin.clone(), until }]).await?;
         }
         Ok(())
     }
@@ -346,17 +374,17 @@ impl TaskRun<'_> {
             Err(TaskError::Fatal(error)) => return Err(error),
             Err(_) => return Ok(()),
         };
-        if let Some(SectionWork::Open(open)) = work.get() {
-            let earlier = self.context.traversals.failures(self.task.id);
+        if let SectionWork::Open(open) = work {
             let (kind, page) = (self.task.kind, self.task.page);
-            let failed = FailedTask { kind, page, why: why.to_owned(), earlier, may_be_ours };
+            // Who keeps count of the tries before adds them.
+            let failed = FailedTask { kind, page, why: why.to_owned(), earlier: Vec::new(), may_be_ours };
             let effects = TaskEffects {
                 task: self.task.id,
                 result: TaskResult::Failed(failed),
                 requests,
                 ..TaskEffects::default()
             };
-            self.store(open, effects).await?;
+            self.store(&open, effects).await?;
         }
         Ok(())
     }
@@ -376,26 +404,18 @@ impl TaskRun<'_> {
     }
 
     fn node(&self) -> Result<&CrawlNode, TaskError> {
-        let name = &self.task.section.node;
-        let known = self.context.nodes.get(name);
-        known.ok_or_else(|| TaskError::Internal(format!("CatalogNode {name} is not part of this run")))
+        self.node.as_deref().map_err(|why| TaskError::Node(why.clone()))
     }
 
-    /// The section's traversal, opened once; who comes meanwhile waits for that section alone.
-    async fn open_section(&self) -> Result<Arc<OnceCell<SectionWork>>, TaskError> {
-        let cell = self.context.traversals.section(&self.task.section);
-        cell.get_or_try_init(|| self.open_traversal()).await?;
-        Ok(cell)
-    }
-
-    async fn open_traversal(&self) -> Result<SectionWork, TaskError> {
-        let work = match self.context.store.open_traversal(&self.context.run, &self.task.section).await? {
+    /// The section's traversal: opened by whichever crawler came first, with what all of them have brought since.
+    async fn open_section(&self) -> Result<SectionWork, TaskError> {
+        let work = match self.context.landing.open_traversal(&self.context.run, &self.task.section).await? {
             Opened::Open { traversal, validators, checkpoint, so_far } => {
                 self.context.progress.open_section(&self.task.section, so_far);
-                let question = self.node()?.context.question();
+                // Without the node there is nothing to ask, and nothing that an earlier answer could save.
+                let question = self.node.as_ref().map(|node| node.context.question()).unwrap_or_default();
                 let validators = validators.filter(|validators| validators.question == question);
                 let checkpoint = checkpoint.and_then(|checkpoint| checkpoint.given_for(&question));
-                let so_far = Mutex::new(so_far);
                 SectionWork::Open(Box::new(OpenSection { traversal, question, validators, checkpoint, so_far }))
             }
             Opened::HeldBy { run } => SectionWork::Skipped(format!("run {run} is traversing it")),

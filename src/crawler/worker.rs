@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use thiserror::Error;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, info, warn};
+use tracing::{Instrument, debug, info, warn};
 
 use super::context::CrawlContext;
+use super::nodes::KnownNode;
 use super::task_run::{Finished, run_task};
 use crate::queue::{Claim, Holder, JoinRequest, LeaseRef, Leased, PERMIT_LASTS, QueueError, SettleResult, Settlement};
 use crate::store::StoreError;
-use crate::task::SectionKey;
+use crate::task::{NodeName, SectionKey};
 
 /// Leases are renewed this many times before they would lapse.
 const RENEWALS_PER_LEASE: u32 = 3;
@@ -23,9 +24,8 @@ const RENEWALS_PER_LEASE: u32 = 3;
 #[derive(Debug)]
 pub struct Crawler {
     context: Arc<CrawlContext>,
-    /// How long a lease lasts without renewal.
-    lease: Duration,
     stop: CancellationToken,
+    grace: Option<Duration>,
 }
 
 /// Why a crawler ended, in order.
@@ -52,29 +52,57 @@ pub enum CrawlerError {
 
 impl Crawler {
     /// A crawler for a run. It ends early, in order, when `stop` is cancelled.
-    pub fn new(context: Arc<CrawlContext>, lease: Duration, stop: CancellationToken) -> Self {
-        Self { context, lease, stop }
+    pub fn new(context: Arc<CrawlContext>, stop: CancellationToken) -> Self {
+        Self { context, stop, grace: None }
+    }
+
+    /// Told to stop, it finishes what is under way for so long; what is left then is put back untried.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        Self { grace: Some(grace), ..self }
     }
 
     /// Joins with a token and works until nothing is left. The caller releases the token afterwards.
     pub async fn run(&self, token: u32, uid: String, group: String) -> Result<CrawlEnd, CrawlerError> {
-        let request = JoinRequest { run: self.context.run.clone(), token, uid, group };
-        let holder = Arc::new(self.context.queue.join(request).await?);
-        let mut shift =
-            Shift { crawler: self, holder, tasks: JoinSet::new(), leases: HashMap::new(), finished: Vec::new() };
+        let CrawlContext { run, queue, patience, .. } = self.context.as_ref();
+        let request = JoinRequest { run: run.clone(), token, uid, group };
+        let holder = Arc::new(patience.with(|| queue.join(request.clone())).await?);
+        let mut shift = Shift {
+            crawler: self,
+            request,
+            holder,
+            is_unsure: false,
+            tasks: JoinSet::new(),
+            leases: HashMap::new(),
+            finished: Vec::new(),
+        };
         let end = shift.work().await;
-        shift.abandon().await;
+        shift.leave().await;
         if let Ok(end) = &end {
-            info!(run = %self.context.run, token, ?end, "crawler ended");
+            info!(run = %run, token, ?end, "crawler ended");
         }
         end
+    }
+
+    /// Returns when what is under way has had its time to finish. Never, if it has all the time it needs.
+    async fn grace_ends(&self) {
+        match self.grace {
+            Some(grace) => {
+                self.stop.cancelled().await;
+                tokio::time::sleep(grace).await;
+            }
+            None => std::future::pending().await,
+        }
     }
 }
 
 /// What a crawler has under way.
 struct Shift<'a> {
     crawler: &'a Crawler,
+    request: JoinRequest,
     holder: Arc<Holder>,
+    /// A claim was not answered: the queue may have leased tasks to this crawler that it does not know of.
+    is_unsure: bool,
     tasks: JoinSet<Finished>,
     leases: HashMap<Id, (LeaseRef, SectionKey)>,
     finished: Vec<Settlement>,
@@ -83,35 +111,46 @@ struct Shift<'a> {
 impl Shift<'_> {
     async fn work(&mut self) -> Result<CrawlEnd, CrawlerError> {
         let context = &self.crawler.context;
-        let mut renewal = tokio::time::interval(self.crawler.lease / RENEWALS_PER_LEASE);
+        let mut renewal = tokio::time::interval(self.holder.lease / RENEWALS_PER_LEASE);
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut grace_ends = std::pin::pin!(self.crawler.grace_ends());
         loop {
             self.settle().await?;
             let stopped = self.crawler.stop.is_cancelled();
-            let room = context.concurrency.saturating_sub(self.tasks.len());
-            let mut come_back = None;
-            if room > 0 && !stopped {
-                // Read before the claim: the permits are at least as young.
-                let permits_last_until = context.clock.now() + PERMIT_LASTS;
-                match context.queue.claim(&self.holder, room).await? {
-                    Claim::Tasks(claimed) => {
-                        for leased in claimed {
-                            self.start(leased, permits_last_until);
-                        }
-                        continue;
-                    }
-                    Claim::Wait { until, sequence } => come_back = Some((until, sequence)),
-                    Claim::Drained if self.tasks.is_empty() => return Ok(CrawlEnd::Drained),
-                    Claim::Frozen if self.tasks.is_empty() => return Ok(CrawlEnd::Frozen),
-                    Claim::Drained | Claim::Frozen => {}
-                }
-            }
             if stopped && self.tasks.is_empty() {
                 return Ok(CrawlEnd::Stopped);
             }
+            if self.is_unsure && self.tasks.is_empty() {
+                self.join_again().await?;
+            }
+            let room = context.concurrency.saturating_sub(self.tasks.len());
+            let mut come_back = None;
+            if room > 0 && !stopped && !self.is_unsure {
+                // Read before the claim: the permits are at least as young.
+                let permits_last_until = context.clock.now() + PERMIT_LASTS;
+                match context.queue.claim(&self.holder, room).await {
+                    Ok(Claim::Tasks(claimed)) => {
+                        self.start(claimed, permits_last_until).await?;
+                        continue;
+                    }
+                    Ok(Claim::Wait { until, sequence }) => come_back = Some((until, sequence)),
+                    Ok(Claim::Drained) if self.tasks.is_empty() => return Ok(CrawlEnd::Drained),
+                    Ok(Claim::Frozen) if self.tasks.is_empty() => return Ok(CrawlEnd::Frozen),
+                    Ok(Claim::Drained | Claim::Frozen) => {}
+                    Err(QueueError::Unreachable { why }) => {
+                        debug!(run = %context.run, "a claim was not answered: {why}");
+                        self.is_unsure = true;
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
             let wake = async {
                 match come_back {
-                    Some((until, sequence)) => context.queue.wait(&context.run, sequence, until).await.map(drop),
+                    Some((until, sequence)) => {
+                        let wait = || context.queue.wait(&context.run, sequence, until);
+                        context.patience.with(wait).await.map(drop)
+                    }
                     None => std::future::pending().await,
                 }
             };
@@ -120,14 +159,33 @@ impl Shift<'_> {
                 woken = wake => woken?,
                 _ = renewal.tick() => self.renew().await?,
                 () = self.crawler.stop.cancelled(), if !stopped => {}
+                () = &mut grace_ends => return Ok(CrawlEnd::Stopped),
             }
         }
     }
 
-    fn start(&mut self, leased: Leased, permit_lasts_until: Timestamp) {
+    /// Takes its own place anew: what the queue leased to it without its knowledge is put back, uncharged.
+    async fn join_again(&mut self) -> Result<(), CrawlerError> {
+        let CrawlContext { queue, patience, .. } = self.crawler.context.as_ref();
+        self.holder = Arc::new(patience.with(|| queue.join(self.request.clone())).await?);
+        self.is_unsure = false;
+        Ok(())
+    }
+
+    async fn start(&mut self, claimed: Vec<Leased>, permits_last_until: Timestamp) -> Result<(), CrawlerError> {
+        let CrawlContext { run, queue, nodes, patience, .. } = self.crawler.context.as_ref();
+        let names: Vec<&NodeName> = claimed.iter().map(|leased| &leased.task.section.node).collect();
+        let nodes = nodes.resolve(&names, run, queue.as_ref(), patience).await?;
+        for (leased, node) in claimed.into_iter().zip(nodes) {
+            self.start_task(leased, node, permits_last_until);
+        }
+        Ok(())
+    }
+
+    fn start_task(&mut self, leased: Leased, node: KnownNode, permit_lasts_until: Timestamp) {
         let (lease, section) = (leased.lease, leased.task.section.clone());
         let span = tracing::error_span!("task", run = %self.holder.run, node = %section.node, task = %leased.task.id);
-        let run = run_task(self.crawler.context.clone(), self.holder.clone(), leased, permit_lasts_until);
+        let run = run_task(self.crawler.context.clone(), self.holder.clone(), leased, node, permit_lasts_until);
         let handle = self.tasks.spawn(run.instrument(span));
         self.leases.insert(handle.id(), (lease, section));
     }
@@ -160,7 +218,10 @@ impl Shift<'_> {
 
     async fn settle(&mut self) -> Result<(), CrawlerError> {
         if !self.finished.is_empty() {
-            self.crawler.context.queue.settle(&self.holder, std::mem::take(&mut self.finished)).await?;
+            let CrawlContext { queue, patience, .. } = self.crawler.context.as_ref();
+            // Done twice it is refused: the lease ended with the first.
+            patience.with(|| queue.settle(&self.holder, self.finished.clone())).await?;
+            self.finished.clear();
         }
         Ok(())
     }
@@ -168,16 +229,29 @@ impl Shift<'_> {
     async fn renew(&mut self) -> Result<(), CrawlerError> {
         let leases: Vec<LeaseRef> = self.leases.values().map(|(lease, _)| *lease).collect();
         if !leases.is_empty() {
-            self.crawler.context.queue.renew(&self.holder, &leases).await?;
+            let CrawlContext { queue, patience, .. } = self.crawler.context.as_ref();
+            patience.with(|| queue.renew(&self.holder, &leases)).await?;
         }
         Ok(())
     }
 
-    /// Ends what is still under way after a fatal error, and settles what had ended before it.
-    async fn abandon(&mut self) {
+    /// Takes in what has ended, ends what is still under way and puts it back, and tells the queue.
+    async fn leave(&mut self) {
+        while let Some(done) = self.tasks.try_join_next_with_id() {
+            if let Err(error) = self.finish(done) {
+                debug!(run = %self.holder.run, "a task ended after its crawler: {error}");
+            }
+        }
         self.tasks.shutdown().await;
-        if let Err(error) = self.settle().await {
-            warn!(run = %self.holder.run, "what had ended could not be settled: {error}");
+        let left = self.leases.drain().map(|(_, (lease, _))| lease);
+        let released = |lease| Settlement { lease, result: SettleResult::Released, documents: 0, bytes: 0 };
+        self.finished.extend(left.map(released));
+        if self.finished.is_empty() {
+            return;
+        }
+        let settled = self.crawler.context.queue.settle(&self.holder, std::mem::take(&mut self.finished)).await;
+        if let Err(error) = settled {
+            info!(run = %self.holder.run, "what had ended could not be settled: {error}");
         }
     }
 }

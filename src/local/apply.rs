@@ -1,78 +1,105 @@
 //! Carrying out a plan's steps: the only place of local mode that changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::LocalError;
-use super::health::{expired_nodes, proves_absence, reading_of};
-use super::observe::RunInput;
-use crate::crawler::{CrawlContext, CrawlEnd, Crawler, CrawlerError};
-use crate::planner::{ExecutionPlan, SkippedNode, Step, Verdict, spec_hash};
-use crate::queue::{ReleaseCause, RunConfig};
-use crate::store::{NodeOutcome, NodeReading, RunState, SectionReport, StoreError};
-use crate::task::{NodeName, Task};
-
-/// Steps of the store that are waited for together when the books are closed.
-const STEPS_AT_A_TIME: usize = 64;
+use super::briefs::Briefs;
+use super::launch::Launcher;
+use crate::crawler::CrawlContext;
+use crate::planner::{ExecutionPlan, Step, Verdict};
+use crate::queue::{Patience, QueueError, RunConfig};
+use crate::store::{RunState, SharedStore};
+use crate::task::{NodeName, RunId, Task};
 
 /// How many tasks are read from the store at a time when a run is resumed.
 const RESUME_BATCH: usize = 10_000;
 
+/// How long a queue that was never reached is tried: a wrong address should be told of soon.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a queue that is not needed any more is tried.
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// So many left-over queues of one run are closed before that is taken for a fault.
+const MAX_LEFT_OVER: usize = 3;
+
+/// So many crawlers in a row may die at once without having done anything.
+const MAX_EARLY_DEATHS: u32 = 5;
+
 /// The crawlers of a run, and what they share.
 #[derive(Debug)]
 pub(super) struct Crew {
-    context: Arc<CrawlContext>,
-    state: RunState,
-    resumed: bool,
-    stop: CancellationToken,
-    lease: std::time::Duration,
-    crawlers: JoinSet<(u32, Result<CrawlEnd, CrawlerError>)>,
-    running: BTreeSet<u32>,
+    pub(super) context: Arc<CrawlContext>,
+    pub(super) store: SharedStore,
+    pub(super) state: RunState,
+    /// Tasks come from the store: the run was begun before, or its queue was lost.
+    pub(super) resumed: bool,
+    launcher: Box<dyn Launcher>,
+    /// What crawlers of other processes are told.
+    briefs: Option<Briefs>,
+    early_deaths: u32,
     /// Nodes that could not be started, each with a sentence.
     pub(super) problems: BTreeMap<NodeName, String>,
-    pub(super) opened: bool,
+    /// The queue was reached once.
+    was_reached: bool,
+    /// The run that is in the queue under this name is ours.
+    is_open: bool,
 }
 
 impl Crew {
     pub(super) fn new(
         context: Arc<CrawlContext>,
+        store: SharedStore,
         state: RunState,
         resumed: bool,
         problems: BTreeMap<NodeName, String>,
+        launcher: Box<dyn Launcher>,
     ) -> Self {
         Self {
             context,
+            store,
             state,
             resumed,
-            stop: CancellationToken::new(),
-            lease: std::time::Duration::from_mins(1),
-            crawlers: JoinSet::new(),
-            running: BTreeSet::new(),
+            launcher,
+            briefs: None,
+            early_deaths: 0,
             problems,
-            opened: false,
+            was_reached: false,
+            is_open: false,
         }
     }
 
+    /// The run's crawlers are told this, through its queue.
+    pub(super) fn with_briefs(self, briefs: Option<Briefs>) -> Self {
+        Self { briefs, ..self }
+    }
+
     pub(super) fn running_tokens(&self) -> BTreeSet<u32> {
-        self.running.clone()
+        self.launcher.running()
+    }
+
+    /// Whether the queue may be lost while this process lives.
+    pub(super) fn has_foreign_queue(&self) -> bool {
+        self.briefs.is_some()
     }
 
     /// Carries out a plan. Returns how the run ended, if the plan says that it has.
     pub(super) async fn apply(&mut self, plan: &ExecutionPlan) -> Result<Option<Verdict>, LocalError> {
+        let (queue, run) = (self.context.queue.clone(), self.state.run.clone());
         for step in &plan.steps {
             match step {
                 Step::OpenQueue { config } => self.open_queue(config).await?,
                 Step::SeedNodes { nodes } => self.seed(nodes).await?,
-                Step::Freeze => self.context.queue.freeze(&self.state.run).await?,
-                Step::Thaw => self.context.queue.thaw(&self.state.run).await?,
-                Step::StartCrawler { token, group } => self.start_crawler(*token, group.clone()),
-                Step::StopCrawlers => self.stop.cancel(),
+                Step::Freeze => self.context.patience.with(|| queue.freeze(&run)).await?,
+                Step::Thaw => self.context.patience.with(|| queue.thaw(&run)).await?,
+                // Frozen by hand, it is thawed by hand.
+                Step::StartCrawler { .. } if self.is_frozen_by_hand().await? => {}
+                Step::StartCrawler { token, group } => self.launcher.start(*token, group),
+                Step::StopCrawlers => self.launcher.stop(),
                 Step::FinishRun { verdict } => return Ok(Some(*verdict)),
             }
         }
@@ -80,10 +107,43 @@ impl Crew {
     }
 
     async fn open_queue(&mut self, config: &RunConfig) -> Result<(), LocalError> {
-        self.lease = config.lease;
-        self.context.queue.open(config.clone()).await?;
-        self.opened = true;
-        Ok(())
+        let mut config = config.clone();
+        if let Some(briefs) = &self.briefs {
+            briefs.write_into(&mut config);
+        }
+        let queue = self.context.queue.clone();
+        let patience = self.patience();
+        for _ in 0..MAX_LEFT_OVER {
+            match patience.with(|| queue.open(config.clone())).await {
+                Err(QueueError::RunExists { run }) if self.briefs.is_some() => self.close_left_over(&run).await?,
+                opened => {
+                    opened?;
+                    (self.was_reached, self.is_open) = (true, true);
+                    return Ok(());
+                }
+            }
+        }
+        Err(QueueError::RunExists { run: config.run }.into())
+    }
+
+    /// Until the queue was reached once, it may be that it never can be.
+    fn patience(&self) -> Patience {
+        let patience = &self.context.patience;
+        if self.was_reached { patience.clone() } else { patience.at_most(FIRST_PATIENCE) }
+    }
+
+    /// Closes what a process before left of a run: its state is in the store, and what is left of its crawlers ends. A run of
+    /// somebody else is left alone.
+    pub(super) async fn close_left_over(&self, run: &RunId) -> Result<(), LocalError> {
+        let (Some(briefs), queue) = (&self.briefs, &self.context.queue) else { return Ok(()) };
+        let patience = self.patience();
+        match patience.with(|| queue.brief(run)).await {
+            Err(QueueError::NoSuchRun { .. } | QueueError::Lost { .. }) => {}
+            Err(error) => return Err(error.into()),
+            Ok(brief) => briefs.refuse_foreign(run, &brief)?,
+        }
+        info!(run = %run, "the queue that an earlier process left is closed");
+        Ok(patience.with(|| queue.close(run)).await?)
     }
 
     /// A new run starts with the root of each node; a resumed one with the tasks that were not settled. That it was
@@ -100,131 +160,80 @@ impl Crew {
                 }
             }
         }
-        self.context.store.seed(&self.state.run, &tasks).await?;
+        self.store.seed(&self.state.run, &tasks).await?;
         if !self.resumed {
-            self.context.queue.push(&self.state.run, tasks).await?;
-            return Ok(());
+            return self.push(tasks).await;
         }
         let mut after = None;
         loop {
-            let tasks = self.context.store.pending_tasks(&self.state.run, after, RESUME_BATCH).await?;
+            let tasks = self.store.pending_tasks(&self.state.run, after, RESUME_BATCH).await?;
             let Some(last) = tasks.last() else { return Ok(()) };
             after = Some(last.id);
-            self.context.queue.push(&self.state.run, tasks).await?;
+            self.push(tasks).await?;
         }
     }
 
-    fn start_crawler(&mut self, token: u32, group: String) {
-        let crawler = Crawler::new(self.context.clone(), self.lease, self.stop.clone());
-        let uid = format!("{}-{token}", self.state.run);
-        self.running.insert(token);
-        self.crawlers.spawn(async move { (token, crawler.run(token, uid, group).await) });
+    async fn push(&self, tasks: Vec<Task>) -> Result<(), LocalError> {
+        let CrawlContext { queue, patience, .. } = self.context.as_ref();
+        patience.with(|| queue.push(&self.state.run, tasks.clone())).await?;
+        Ok(())
+    }
+
+    /// Whether somebody froze the run in a queue that others can reach, too: crawlers would end as soon as they start.
+    async fn is_frozen_by_hand(&self) -> Result<bool, LocalError> {
+        if !self.has_foreign_queue() {
+            return Ok(false);
+        }
+        let CrawlContext { queue, patience, .. } = self.context.as_ref();
+        let runs = patience.with(|| queue.runs()).await?;
+        Ok(runs.iter().any(|status| status.run == self.state.run && status.frozen))
     }
 
     /// Waits until a crawler ends, and frees its token. Pends while none runs.
     pub(super) async fn crawler_ended(&mut self) -> Result<(), LocalError> {
-        let Some(ended) = self.crawlers.join_next().await else {
-            return std::future::pending().await;
-        };
-        match ended {
-            Ok((token, end)) => {
-                self.running.remove(&token);
-                self.context.queue.release_holder(&self.state.run, token, ReleaseCause::Finished).await?;
-                end?;
-            }
-            Err(error) => {
-                // Which one it was is not known: all of them are taken as crashed but those still running.
-                warn!("a crawler ended by a fault of this program: {error}");
-                for token in std::mem::take(&mut self.running) {
-                    self.context.queue.release_holder(&self.state.run, token, ReleaseCause::Crashed).await?;
-                }
-                self.crawlers.shutdown().await;
-            }
+        let ended = self.launcher.ended().await;
+        let CrawlContext { queue, patience, .. } = self.context.as_ref();
+        let mut released = 0;
+        for token in ended.tokens {
+            let run = &self.state.run;
+            let of_token = patience.with(|| queue.release_holder(run, token, ended.cause)).await?;
+            released += of_token.requeued + of_token.dead;
         }
+        if let Some(failure) = ended.failure {
+            return Err(failure);
+        }
+        // Whoever had tasks when it died has them charged, so that comes to an end by itself.
+        self.early_deaths = match ended.early_death {
+            Some(why) if released == 0 && self.early_deaths + 1 >= MAX_EARLY_DEATHS => {
+                return Err(LocalError::Crawlers { deaths: MAX_EARLY_DEATHS, why });
+            }
+            Some(_) if released == 0 => self.early_deaths + 1,
+            _ => 0,
+        };
         Ok(())
     }
 
-    /// Sweeps what nobody lists any more, remembers how each node fared, and lets go of what has outlived its time.
-    /// Returns the nodes whose records have.
-    pub(super) async fn close_books(&self, books: &Books<'_>) -> Result<Vec<NodeName>, LocalError> {
-        let (store, run) = (&self.context.store, &self.state.run);
-        let cut_short = match books.verdict {
-            Verdict::Drained => None,
-            Verdict::DeadlineExceeded => Some("the run's deadline passed".to_owned()),
-            Verdict::Interrupted => Some("the run was interrupted".to_owned()),
-        };
-        let may_sweep = cut_short.is_none();
-        let unfinished = cut_short.unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
-        store.cut_short(run, self.context.close_request(Some(unfinished))).await?;
-        if may_sweep {
-            let sweep = |node| store.sweep_unlisted(run, node, self.context.close_request(None));
-            at_a_time(books.crawled.iter().map(sweep)).await?;
-        }
-        for node in books.removed {
-            store.sweep_removed_node(run, node, self.context.close_request(None)).await?;
-        }
-        let unread = self.remember_nodes(books).await?;
-        let known = store.nodes(&self.state.catalog).await?;
-        let mut expired = expired_nodes(&unread, &known, &books.input.catalog.spec.deletion);
-        // Only a full run deletes by what could not be seen.
-        expired.retain(|_| may_sweep && !self.context.incremental);
-        for node in &expired {
-            store.sweep_expired_node(run, node, self.context.close_request(None)).await?;
-        }
-        self.context.queue.close(run).await?;
-        Ok(expired)
+    /// The queue has forgotten the run: crawlers can do nothing any more, and what is to be done comes from the store.
+    pub(super) async fn lose_queue(&mut self) {
+        (self.is_open, self.resumed) = (false, true);
+        self.end_crawlers().await;
     }
 
-    /// Remembers how each node fared. Returns those that can't be read by their own fault: tried in vain in this run, or
-    /// left alone because of the runs before. None, if this run proves nothing.
-    async fn remember_nodes(&self, books: &Books<'_>) -> Result<Vec<NodeName>, LocalError> {
-        let store = &self.context.store;
-        let reports = store.reports(&self.state.run).await?;
-        let mut sections: BTreeMap<&NodeName, Vec<&SectionReport>> = BTreeMap::new();
-        for report in &reports {
-            sections.entry(&report.section.node).or_default().push(report);
-        }
-        let at = self.context.clock.now();
-        let by_name = books.input.nodes_by_name();
-        let mut readings = Vec::new();
-        for name in books.crawled {
-            let of_node = sections.get(name).map(Vec::as_slice).unwrap_or_default();
-            let (Some(reading), Some(node)) = (reading_of(of_node), by_name.get(name.as_str())) else { continue };
-            readings.push((name, *node, reading));
-        }
-        let proves_absence = proves_absence(books.input, readings.iter().map(|(_, _, reading)| *reading));
-        let steps = readings.iter().map(|&(name, node, reading)| {
-            let is_inconclusive = reading == NodeReading::Nothing && !proves_absence;
-            let reading = if is_inconclusive { NodeReading::Inconclusive } else { reading };
-            let outcome = NodeOutcome { reading, spec_hash: spec_hash(&node.spec), at };
-            store.record_node(&self.state.run, name, outcome)
-        });
-        at_a_time(steps).await?;
-        if !proves_absence {
-            return Ok(Vec::new());
-        }
-        let in_vain =
-            readings.iter().filter(|(_, _, reading)| *reading == NodeReading::Nothing).map(|(name, ..)| *name);
-        let left_alone = books.skipped.iter().filter(|skipped| skipped.reason.is_outage()).map(|skipped| &skipped.node);
-        Ok(in_vain.chain(left_alone).cloned().collect())
+    /// Ends all crawlers at once. What they had in hand is in the store as pending.
+    pub(super) async fn end_crawlers(&mut self) {
+        self.launcher.end_all().await;
     }
-}
 
-/// Waits for many small steps of the store, several at a time and in their order: the store makes them durable together.
-async fn at_a_time<T>(
-    steps: impl Iterator<Item = impl Future<Output = Result<T, StoreError>>>,
-) -> Result<(), StoreError> {
-    stream::iter(steps).buffered(STEPS_AT_A_TIME).try_for_each(|_| ready(Ok(()))).await
-}
-
-/// What is known of a run's nodes when its books are closed.
-#[derive(Debug)]
-pub(super) struct Books<'a> {
-    pub(super) input: &'a RunInput,
-    /// The nodes that were crawled.
-    pub(super) crawled: &'a [NodeName],
-    pub(super) skipped: &'a [SkippedNode],
-    /// The nodes that the Catalog no longer selects and whose records are to go.
-    pub(super) removed: &'a [NodeName],
-    pub(super) verdict: Verdict,
+    /// Forgets the run's queue, if it is ours. One that can't be reached any more is not waited for: it is closed when the run is begun
+    /// again, and forgets by itself.
+    pub(super) async fn close_queue(&self) {
+        let CrawlContext { queue, patience, .. } = self.context.as_ref();
+        if !self.is_open {
+            return;
+        }
+        let closed = patience.at_most(LAST_PATIENCE).with(|| queue.close(&self.state.run)).await;
+        if let Err(error) = closed {
+            warn!(run = %self.state.run, "the run's queue could not be closed: {error}");
+        }
+    }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::LocalError;
-use super::apply::{Books, Crew};
+use super::apply::Crew;
 use super::approvals::{observe_approved, unused};
+use super::books::Books;
 use super::export;
 use super::health::observation_of;
 use super::observe::RunInput;
@@ -18,7 +19,7 @@ use super::run::{REPORT_FILE, RunEnd, RunOptions};
 use crate::api::RemovalPolicy;
 use crate::crawler::CrawlContext;
 use crate::planner::{Health, SkippedNode, Verdict, describe_default_budget, health};
-use crate::store::{NodeState, RunState};
+use crate::store::{NodeState, RunState, SharedStore, Store};
 use crate::task::NodeName;
 
 /// What is known when a plan says that its run is finished.
@@ -27,6 +28,7 @@ pub(super) struct Conclusion {
     pub(super) state: RunState,
     pub(super) options: RunOptions,
     pub(super) context: Arc<CrawlContext>,
+    pub(super) store: SharedStore,
     pub(super) crew: Crew,
     /// The nodes that were crawled.
     pub(super) nodes: Vec<NodeName>,
@@ -36,8 +38,8 @@ pub(super) struct Conclusion {
 
 /// Closes the books, makes the report, and writes what is to be written.
 pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalError> {
-    let Conclusion { input, state, options, context, crew, nodes, skipped, verdict } = conclusion;
-    let (store, catalog) = (context.store.clone(), input.catalog_name());
+    let Conclusion { input, state, options, context, store, crew, nodes, skipped, verdict } = conclusion;
+    let catalog = input.catalog_name();
     let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
     let books = Books { input: &input, crawled: &nodes, skipped: &skipped, removed: &removed, verdict };
     let expired = crew.close_books(&books).await?;
@@ -72,14 +74,13 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
     for sentence in unused(approvals, &observe_approved(store.as_ref(), &catalog, approvals).await?) {
         warn!("{sentence}");
     }
-    let records = if options.dry_run { None } else { Some(publish_result(&report, &context, &options).await?) };
+    let records = if options.dry_run { None } else { Some(publish_result(&report, store.as_ref(), &options).await?) };
     Ok(RunEnd::Finished { report: Box::new(report), records })
 }
 
 /// Puts records and report where people find them, and ends the run: a crash on the way is healed by resuming the run,
 /// which has nothing left to fetch.
-async fn publish_result(report: &Report, context: &CrawlContext, options: &RunOptions) -> Result<PathBuf, LocalError> {
-    let store = context.store.as_ref();
+async fn publish_result(report: &Report, store: &dyn Store, options: &RunOptions) -> Result<PathBuf, LocalError> {
     let files = ResultFiles::of(&options.dir)?;
     // A report is numbers and texts, which always have a JSON form.
     let json = serde_json::to_string_pretty(report).unwrap_or_default();

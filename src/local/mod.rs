@@ -1,16 +1,20 @@
 //! Making it so, on one machine: the same verbs as on a cluster (observe, plan, apply, report), over files, with the
-//! crawlers as tasks of this process.
+//! crawlers as tasks of this process, or as processes of their own over a queue in Redis.
 
 mod apply;
 mod approvals;
+mod books;
+mod briefs;
 mod choose;
 mod conclude;
+pub mod crawl;
 pub mod discover;
 mod display;
 pub mod export;
 pub mod finding;
 pub mod grid;
 mod health;
+mod launch;
 pub mod manifests;
 mod nodes;
 mod observe;
@@ -22,6 +26,7 @@ mod run;
 pub mod secrets;
 mod suggest;
 mod summary;
+mod supervise;
 pub mod text;
 mod time_left;
 pub mod top;
@@ -33,6 +38,7 @@ use thiserror::Error;
 pub use choose::choose_run;
 pub use conclude::read_report;
 pub use display::{Display, DisplayMode, LogWriter};
+pub use launch::CrawlerProcesses;
 pub use observe::{RunInput, plan_from};
 pub use report::{NodeHealth, NodeReport, NodeResult, Report, RunOutcome, Totals};
 pub use run::{Adapters, REPORT_FILE, RunEnd, RunOptions, run, run_with};
@@ -53,6 +59,31 @@ pub enum LocalError {
     /// The queue failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// Where the queue is said to be can't be.
+    #[error(transparent)]
+    Settings(QueueError),
+    /// A run of this name is in the queue, and somebody else's.
+    #[error(
+        "run {run} is in the queue already, and was not begun with the state in this directory; choose another name for \
+         this one's with --instance (now {instance:?}), or close that run"
+    )]
+    ForeignRun {
+        /// The run.
+        run: crate::task::RunId,
+        /// The instance.
+        instance: String,
+    },
+    /// Crawlers die as soon as they are started.
+    #[error("{deaths} crawlers in a row ended as soon as they were started: {why}")]
+    Crawlers {
+        /// How many.
+        deaths: u32,
+        /// What the last one said.
+        why: String,
+    },
+    /// A crawler can't be started, or says that it can't work as it was asked to.
+    #[error("a crawler can't be started: {0}")]
+    Crawler(String),
     /// The client could not be set up.
     #[error("the HTTP client can't be set up: {0}")]
     Http(String),
@@ -87,8 +118,18 @@ impl LocalError {
     /// Whether the person who runs the command must change something before it can work: exit code 2.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Output(_) | Self::ForeignFile { .. } | Self::UnreadableInput { .. } | Self::ReadReport { .. } => true,
-            Self::Store(_) | Self::Queue(_) | Self::Http(_) | Self::Export(_) => false,
+            Self::Output(_)
+            | Self::Settings(_)
+            | Self::ForeignRun { .. }
+            | Self::ForeignFile { .. }
+            | Self::UnreadableInput { .. }
+            | Self::ReadReport { .. } => true,
+            Self::Store(_)
+            | Self::Queue(_)
+            | Self::Crawlers { .. }
+            | Self::Crawler(_)
+            | Self::Http(_)
+            | Self::Export(_) => false,
         }
     }
 }

@@ -7,10 +7,11 @@ use url::Url;
 use super::manifests::ManifestSet;
 use super::secrets::SecretSources;
 use crate::api::names::CA_KEY;
-use crate::api::{CatalogNodeSpec, DcatFormat, DspVersionChoice, Protocol};
+use crate::api::{CatalogNodeSpec, DcatFormat, DspVersionChoice, Protocol, RetrySpec};
 use crate::crawler::credential::Credential;
 use crate::crawler::http::NodeAccess;
-use crate::crawler::{CrawlNode, NodeLimits};
+use crate::crawler::{CrawlNode, NodeBuilder, NodeLimits, RetryPolicy};
+use crate::planner::NodeBrief;
 use crate::protocol::registry::Readers;
 use crate::protocol::{
     AutoSettings, CkanSettings, DcatSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, RdfFormat,
@@ -36,16 +37,42 @@ pub(super) fn read_secrets(
         Some(secret) => Some(sources.resolve(&secret.name, &endpoint, manifests).map_err(|error| error.to_string())?),
         None => None,
     };
-    let ca_pem = match &spec.ca_ref {
-        Some(config_map) => {
-            let found = manifests.config_map(&config_map.name).and_then(|map| map.data.get(CA_KEY));
-            let missing =
-                || format!("spec.caRef: ConfigMap {} with key {CA_KEY} is not in the input; add it", config_map.name);
-            Some(Arc::from(found.ok_or_else(missing)?.as_str()))
+    Ok(NodeSecrets { credential: credential.map(Arc::new), ca_pem: read_ca(spec, manifests)? })
+}
+
+/// The certificates that a node refers to.
+pub(super) fn read_ca(spec: &CatalogNodeSpec, manifests: &ManifestSet) -> Result<Option<Arc<str>>, String> {
+    let Some(config_map) = &spec.ca_ref else { return Ok(None) };
+    let found = manifests.config_map(&config_map.name).and_then(|map| map.data.get(CA_KEY));
+    let missing = || format!("spec.caRef: ConfigMap {} with key {CA_KEY} is not in the input; add it", config_map.name);
+    Ok(Some(Arc::from(found.ok_or_else(missing)?.as_str())))
+}
+
+/// How failures are retried.
+pub(super) fn retry_policy(retries: &RetrySpec) -> RetryPolicy {
+    RetryPolicy { limit: retries.limit, initial_delay: retries.initial_delay.get(), max_delay: retries.max_delay.get() }
+}
+
+/// Builds a crawler's nodes from what the run's queue says of them. Secrets are looked up here; what is missing is a problem
+/// of its node.
+#[derive(Debug)]
+pub(super) struct FromBriefs {
+    pub(super) secrets: SecretSources,
+    pub(super) readers: Readers,
+    pub(super) max_answer_bytes: u64,
+}
+
+impl NodeBuilder for FromBriefs {
+    fn build(&self, name: &NodeName, brief: &str) -> Result<CrawlNode, String> {
+        let NodeBrief { spec, ca_pem, problem } = NodeBrief::read(brief)?;
+        if let Some(problem) = problem {
+            return Err(problem);
         }
-        None => None,
-    };
-    Ok(NodeSecrets { credential: credential.map(Arc::new), ca_pem })
+        let without_ca = CatalogNodeSpec { ca_ref: None, ..spec.clone() };
+        let mut secrets = read_secrets(&without_ca, &self.secrets, &ManifestSet::default())?;
+        secrets.ca_pem = ca_pem;
+        build_crawl_node(name.clone(), &spec, secrets, &self.readers, self.max_answer_bytes)
+    }
 }
 
 fn parse_endpoint(spec: &CatalogNodeSpec) -> Result<Url, String> {

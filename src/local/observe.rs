@@ -13,7 +13,7 @@ use crate::planner::{
     CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, ORIGIN_PROTECTION, QueueObservation,
     RunSnapshot, SpentObservation, plan_run, uncounted,
 };
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueError};
 use crate::store::{ClosedOrigin, RunState, Spending, Store};
 use crate::task::{CatalogName, NodeName, RunId};
 
@@ -141,7 +141,7 @@ pub(super) async fn observe_closed_origins(
 }
 
 /// The run's queue.
-pub(super) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<QueueObservation, LocalError> {
+pub(super) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<QueueObservation, QueueError> {
     let ledger = queue.ledger(run).await?;
     let lanes = queue.lanes(run, usize::MAX).await?;
     let ready = lanes.iter().filter(|lane| lane.waiting.is_none()).map(|lane| lane.queued).sum();

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -11,34 +10,31 @@ use tracing::info;
 use super::LocalError;
 use super::apply::Crew;
 use super::approvals;
+use super::briefs::Briefs;
 use super::conclude::{Conclusion, conclude};
 use super::display::Display;
 use super::export::Format;
+use super::launch::{self, CrawlerProcesses, InProcess, Launcher};
 use super::manifests::ManifestSet;
-use super::nodes::{build_crawl_node, read_secrets};
-use super::observe::{
-    Live, RunInput, build_snapshot, observe_closed_origins, observe_queue, observe_remembered, observe_spent,
-};
+use super::nodes::{build_crawl_node, read_ca, read_secrets, retry_policy};
+use super::observe::{Live, RunInput, build_snapshot, observe_closed_origins, observe_remembered, observe_spent};
 use super::report::Report;
 use super::result_files::ResultFiles;
 use super::secrets::SecretSources;
+use super::supervise::Supervision;
 use crate::api::RunMode;
-use crate::clock::{SharedClock, Stopwatch};
+use crate::clock::SharedClock;
 use crate::crawler::http::{HttpClient, HttpConfig};
-use crate::crawler::{CrawlContext, CrawlNode, Progress, RetryPolicy, Traversals};
-use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
+use crate::crawler::{CrawlContext, CrawlNode, Nodes, Progress};
+use crate::planner::{ExecutionPlan, NodeBrief, RunBrief, RunSnapshot, Step, Verdict, plan_run};
 use crate::protocol::registry::Readers;
 use crate::queue::memory::MemoryQueue;
-use crate::queue::{RunConfig, SharedQueue};
-use crate::store::files::FileStore;
-use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar};
-use crate::task::NodeName;
-
-/// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
-const TICK: Duration = Duration::from_millis(200);
-
-/// Looking takes no more than one part in so many of the time, however many nodes there are.
-const LOOKING_SHARE: u32 = 20;
+use crate::queue::redis::open as open_redis;
+use crate::queue::{Patience, RunConfig, SharedQueue};
+use crate::store::files::{FileStore, identity};
+use crate::store::landing::StoreLanding;
+use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar, Store};
+use crate::task::{NodeName, RunId};
 
 /// The report's name in the output directory.
 pub const REPORT_FILE: &str = "report.json";
@@ -62,6 +58,8 @@ pub struct RunOptions {
     pub manifests: ManifestSet,
     /// What is shown while it goes on.
     pub display: Display,
+    /// Crawlers as processes, over a queue in Redis. `None`: as tasks of this process, over a queue in memory.
+    pub crawlers: Option<CrawlerProcesses>,
     /// Cancelled to ask for an orderly end.
     pub interrupt: CancellationToken,
     /// Time.
@@ -99,11 +97,15 @@ pub struct Adapters {
 /// Does a run, or goes on with the unfinished one, with the state in the output directory.
 pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
     refuse_foreign_files(&options)?;
+    let queue: SharedQueue = match &options.crawlers {
+        Some(processes) => open_redis(&processes.redis, options.clock.clone()).map_err(LocalError::Settings)?,
+        None => Arc::new(MemoryQueue::new(options.clock.clone())),
+    };
     let store = if options.dry_run { FileStore::open_dry_run(&options.dir) } else { FileStore::open(&options.dir) };
     let http = HttpClient::new(options.http.clone(), options.clock.clone());
     let adapters = Adapters {
         store: Arc::new(store.map_err(LocalError::Output)?),
-        queue: Arc::new(MemoryQueue::new(options.clock.clone())),
+        queue,
         http: Arc::new(http.map_err(|error| LocalError::Http(error.to_string()))?),
     };
     run_with(adapters, input, options).await
@@ -112,65 +114,71 @@ pub async fn run(input: RunInput, options: RunOptions) -> Result<RunEnd, LocalEr
 /// Does a run, or goes on with the unfinished one, with these adapters.
 pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) -> Result<RunEnd, LocalError> {
     let Adapters { store, queue, http } = adapters;
-    let (input, state, resumed) = begin(store.as_ref(), input.without_crawler_classes(), &options).await?;
+    let Begun { mut input, state, resumed, abandoned } = begin(store.as_ref(), input, &options).await?;
+    if let Some(processes) = &options.crawlers {
+        input.spec.settings.tokens = processes.count.unwrap_or(input.spec.settings.tokens);
+    }
     let now = options.clock.now();
     let spent = observe_spent(store.as_ref(), &input, now).await?;
     let closed_origins = observe_closed_origins(store.as_ref(), now).await?;
     let first_look =
         Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent, closed_origins };
-    let mut plan = plan_run(&build_snapshot(&input, &state, first_look));
+    let snapshot = build_snapshot(&input, &state, first_look);
+    let plan = plan_run(&snapshot);
     for skipped in &plan.skipped {
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
-    let (nodes, problems) = build_nodes(&input, &plan, &options);
-    let context = Arc::new(build_context(&input, &state, &options, store.clone(), queue.clone(), http, nodes));
+    let BuiltNodes { nodes, problems } = build_nodes(&input, &plan, &options);
+    let briefs = options.crawlers.as_ref().map(|processes| tell_crawlers(&snapshot, &problems, processes, &options));
+    let briefs = briefs.transpose()?;
+    let context = Arc::new(build_context(&input, &state, &options, &store, queue, http, nodes));
     if resumed {
-        count_closed_sections(&context).await?;
+        count_closed_sections(&context, store.as_ref()).await?;
     }
     options.display.begin(&input, &state, &context.progress, queue_config(&plan), resumed);
     for (node, problem) in &problems {
         info!(node = %node, "node can't be crawled: {problem}");
     }
-    let mut crew = Crew::new(context.clone(), state.clone(), resumed, problems);
-    let crawled = plan.nodes.clone();
-    let skipped = plan.skipped.clone();
-    let mut tick = TICK;
-    let verdict = loop {
-        if let Some(verdict) = crew.apply(&plan).await? {
-            break verdict;
+    let launcher = launcher(&context, &input, &options)?;
+    let mut crew =
+        Crew::new(context.clone(), store.clone(), state.clone(), resumed, problems, launcher).with_briefs(briefs);
+    if let Some(abandoned) = abandoned {
+        match crew.close_left_over(&abandoned).await {
+            // It was never in this queue: somebody else's is.
+            Ok(()) | Err(LocalError::ForeignRun { .. }) => {}
+            Err(error) => return Err(error),
         }
-        tokio::select! {
-            ended = crew.crawler_ended() => ended?,
-            () = tokio::time::sleep(tick) => {}
-            () = options.interrupt.cancelled(), if !is_stopping(&plan) => {}
-        }
-        let looking = Stopwatch::start();
-        let observed = observe_queue(queue.as_ref(), &state.run).await?;
-        options.display.update(
-            &context.progress,
-            &observed.ledger,
-            &queue.lanes(&state.run, 64).await?,
-            options.clock.now(),
-        );
-        let live = Live {
-            now: options.clock.now(),
-            queue: Some(observed),
-            running_tokens: crew.running_tokens(),
-            interrupted: options.interrupt.is_cancelled(),
-            spent: Arc::default(),
-            closed_origins: Arc::default(),
-        };
-        plan = plan_run(&build_snapshot(&input, &state, live));
-        tick = TICK.max(looking.elapsed() * LOOKING_SHARE);
-    };
+    }
+    let (nodes, skipped) = (plan.nodes.clone(), plan.skipped.clone());
+    let ended = Supervision { crew: &mut crew, input: &input, options: &options }.go_on(plan).await;
     options.display.end();
+    let verdict = match ended {
+        Ok(verdict) => verdict,
+        Err(error) => {
+            crew.end_crawlers().await;
+            crew.close_queue().await;
+            return Err(error);
+        }
+    };
     store.end_spending().await?;
     if verdict == Verdict::Interrupted {
         info!(run = %state.run, "interrupted");
+        crew.close_queue().await;
         return Ok(RunEnd::Interrupted { can_be_resumed: !options.dry_run });
     }
-    let nodes = crawled;
-    conclude(Conclusion { input, state, options, context, crew, nodes, skipped, verdict }).await
+    conclude(Conclusion { input, state, options, context, store, crew, nodes, skipped, verdict }).await
+}
+
+/// Where the run's crawlers run.
+fn launcher(
+    context: &Arc<CrawlContext>,
+    input: &RunInput,
+    options: &RunOptions,
+) -> Result<Box<dyn Launcher>, LocalError> {
+    Ok(match &options.crawlers {
+        None => Box::new(InProcess::new(context.clone())),
+        Some(processes) => launch::processes(context, input, processes, options)?,
+    })
 }
 
 /// The directory may hold files of other people under the names that are to be written.
@@ -187,13 +195,20 @@ fn refuse_foreign_files(options: &RunOptions) -> Result<(), LocalError> {
     }
 }
 
+/// A run that goes on from here.
+struct Begun {
+    input: RunInput,
+    state: RunState,
+    resumed: bool,
+    /// The run that it takes the place of.
+    abandoned: Option<RunId>,
+}
+
 /// Finds the unfinished run, or begins one. An unfinished run goes on with what it was started with.
-async fn begin(
-    store: &dyn crate::store::Store,
-    mut input: RunInput,
-    options: &RunOptions,
-) -> Result<(RunInput, RunState, bool), LocalError> {
+async fn begin(store: &dyn Store, input: RunInput, options: &RunOptions) -> Result<Begun, LocalError> {
+    let mut input = input.without_crawler_classes();
     let catalog = input.catalog_name();
+    let mut abandoned = None;
     if let Some(state) = store.unfinished_run(&catalog).await? {
         if !options.restart && !options.dry_run {
             let frozen: RunInput = serde_json::from_str(&state.spec)
@@ -205,9 +220,10 @@ async fn begin(
                      or abandon it with --restart, and they hold.",
                 );
             }
-            return Ok((frozen, state, true));
+            return Ok(Begun { input: frozen, state, resumed: true, abandoned });
         }
         store.finish_run(&state.run, "").await?;
+        abandoned = Some(state.run).filter(|_| !options.dry_run);
     }
     let mode = match input.spec.settings.mode {
         RunMode::Full => Mode::Full,
@@ -218,7 +234,7 @@ async fn begin(
     let start = RunStart { catalog, mode, spec, started_at: options.clock.now() };
     let state = store.begin_run(start).await?;
     // The store keeps it; here it would only take memory.
-    Ok((input, RunState { spec: String::new(), ..state }, false))
+    Ok(Begun { input, state: RunState { spec: String::new(), ..state }, resumed: false, abandoned })
 }
 
 /// Whether manifests ask for something else than when the run was begun.
@@ -235,8 +251,8 @@ fn queue_config(plan: &ExecutionPlan) -> Option<&RunConfig> {
 }
 
 /// Progress goes on where it was: sections that the run has closed are not opened again.
-async fn count_closed_sections(context: &CrawlContext) -> Result<(), LocalError> {
-    for closed in context.store.reports(&context.run).await? {
+async fn count_closed_sections(context: &CrawlContext, store: &dyn Store) -> Result<(), LocalError> {
+    for closed in store.reports(&context.run).await? {
         if let Some(progress) = context.progress.node(&closed.section.node) {
             let records = closed.added + closed.updated + closed.unchanged;
             let SectionReport { requests, bytes, total, .. } = closed;
@@ -250,7 +266,7 @@ fn build_context(
     input: &RunInput,
     state: &RunState,
     options: &RunOptions,
-    store: SharedStore,
+    store: &SharedStore,
     queue: SharedQueue,
     http: Arc<HttpClient>,
     nodes: BTreeMap<NodeName, CrawlNode>,
@@ -260,30 +276,28 @@ fn build_context(
     CrawlContext {
         run: state.run.clone(),
         queue,
-        store,
+        landing: Arc::new(StoreLanding::new(store.clone())),
         http,
         progress: Arc::new(Progress::new(nodes.keys().cloned())),
-        nodes,
-        retries: RetryPolicy {
-            limit: settings.retries.limit,
-            initial_delay: settings.retries.initial_delay.get(),
-            max_delay: settings.retries.max_delay.get(),
-        },
+        nodes: Nodes::all(nodes),
+        retries: retry_policy(&settings.retries),
         guard: DeletionGuard { max_percent: deletion.max_percent, min_records: deletion.min_records },
         approved_deletions: approvals::of_catalog(&input.catalog),
         incremental: state.mode == Mode::Incremental,
         concurrency: settings.crawler.concurrency as usize,
         clock: options.clock.clone(),
-        traversals: Traversals::default(),
+        patience: Patience::default().until(options.interrupt.clone()),
     }
 }
 
+/// The nodes of a run, and those that can't be built, each with a sentence.
+struct BuiltNodes {
+    nodes: BTreeMap<NodeName, CrawlNode>,
+    problems: BTreeMap<NodeName, String>,
+}
+
 /// Builds the nodes of the run. One that can't be built is a problem of its own and stops no other.
-fn build_nodes(
-    input: &RunInput,
-    plan: &ExecutionPlan,
-    options: &RunOptions,
-) -> (BTreeMap<NodeName, CrawlNode>, BTreeMap<NodeName, String>) {
+fn build_nodes(input: &RunInput, plan: &ExecutionPlan, options: &RunOptions) -> BuiltNodes {
     let readers = Readers::new();
     let mut nodes = BTreeMap::new();
     let mut problems = BTreeMap::new();
@@ -302,9 +316,26 @@ fn build_nodes(
             }
         }
     }
-    (nodes, problems)
+    BuiltNodes { nodes, problems }
 }
 
-fn is_stopping(plan: &ExecutionPlan) -> bool {
-    plan.steps.contains(&Step::StopCrawlers)
+/// What crawlers of other processes are told. Of a node that can't be crawled they are told why: a run that is resumed may
+/// have tasks of it.
+fn tell_crawlers(
+    snapshot: &RunSnapshot,
+    problems: &BTreeMap<NodeName, String>,
+    processes: &CrawlerProcesses,
+    options: &RunOptions,
+) -> Result<Briefs, LocalError> {
+    let owner = identity(&options.dir, options.dry_run).map_err(LocalError::Output)?;
+    let run = RunBrief::of(snapshot, owner, approvals::of_catalog(&snapshot.catalog));
+    let nodes = snapshot.nodes.iter().filter_map(|node| {
+        let name = NodeName::from(node.metadata.name.as_deref()?);
+        let problem = problems.get(&name).cloned();
+        let ca_pem = read_ca(&node.spec, &options.manifests).ok().flatten();
+        let brief = NodeBrief::of(&node.spec, ca_pem);
+        let text = NodeBrief { problem: problem.or(brief.problem.clone()), ..brief }.to_text();
+        Some((name, text))
+    });
+    Ok(Briefs::new(run, nodes.collect(), processes.redis.instance.clone()))
 }

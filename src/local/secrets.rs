@@ -58,6 +58,8 @@ const TYPE_KEYS: [&str; 5] = [TOKEN, USERNAME, HEADER, CLIENT_ID, TLS_CERTIFICAT
 pub struct SecretSources {
     directory: Option<PathBuf>,
     environment: BTreeMap<String, Secret>,
+    /// Those of the manifests, as the process that has them tells its crawlers: it has judged where they may be sent.
+    told: BTreeMap<String, BTreeMap<String, Secret>>,
 }
 
 impl SecretSources {
@@ -69,7 +71,20 @@ impl SecretSources {
             .filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX))
             .map(|(name, value)| (name, Secret::new(value)))
             .collect();
-        Self { directory, environment }
+        Self { directory, environment, told: BTreeMap::new() }
+    }
+
+    /// The same, with the Secrets that another process tells ([`tell`]): names, each with its keys.
+    pub fn with_told(self, json: &str) -> Result<Self, serde_json::Error> {
+        let told: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(json)?;
+        let secret = |keys: BTreeMap<String, String>| keys.into_iter().map(|(key, value)| (key, Secret::new(value)));
+        let told = told.into_iter().map(|(name, keys)| (name, secret(keys).collect())).collect();
+        Ok(Self { told, ..self })
+    }
+
+    /// The directory, if one is given.
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
     }
 
     /// The credential of this name, if it may be sent to this endpoint.
@@ -86,6 +101,9 @@ impl SecretSources {
         if !values.is_empty() {
             return credential_from(name, &values);
         }
+        if let Some(values) = self.told.get(name) {
+            return credential_from(name, values);
+        }
         let secret = manifests.secret(name).ok_or_else(|| SecretError::NotFound { name: name.to_owned() })?;
         allow_origin(secret, endpoint)?;
         credential_from(name, &secret.values)
@@ -101,6 +119,19 @@ impl SecretSources {
             })
             .collect()
     }
+}
+
+/// What a process tells its crawlers of the manifests' Secrets of these names, as [`SecretSources::with_told`] reads it. Which
+/// node may have them is not said here: a node that may not is told to the crawlers as a problem.
+pub(super) fn tell<'a>(manifests: &ManifestSet, names: impl Iterator<Item = &'a str>) -> Secret {
+    let secrets = names.filter_map(|name| {
+        let values = &manifests.secret(name)?.values;
+        let known = values.iter().filter(|(key, _)| KEYS.iter().any(|(known, _)| known == key));
+        Some((name, known.map(|(key, value)| (key.as_str(), value.expose())).collect()))
+    });
+    let secrets: BTreeMap<&str, BTreeMap<&str, &str>> = secrets.collect();
+    // Texts always have a JSON form.
+    Secret::new(serde_json::to_string(&secrets).unwrap_or_default())
 }
 
 /// Why a credential can't be used.
@@ -390,6 +421,17 @@ mod tests {
         assert_eq!(resolve(SecretSources::new(path, environment())), Ok(bearer("from-directory")));
         assert_eq!(resolve(SecretSources::new(None, environment())), Ok(bearer("from-environment")));
         assert_eq!(resolve(SecretSources::new(None, [])), Ok(bearer("canary")));
+    }
+
+    #[test]
+    fn what_a_process_tells_its_crawlers_is_what_its_manifests_say() {
+        let manifests = manifest("true", "https://acme.example");
+        let told = tell(&manifests, ["acme", "other"].into_iter());
+        let sources = SecretSources::new(None, []).with_told(told.expose()).unwrap();
+        assert_eq!(sources.resolve("acme", &endpoint(), &ManifestSet::default()), Ok(bearer("canary")));
+        let missing = SecretError::NotFound { name: "other".to_owned() };
+        assert_eq!(sources.resolve("other", &endpoint(), &ManifestSet::default()), Err(missing));
+        assert!(!format!("{sources:?} {told:?}").contains("canary"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! that was read, and `now`; a plan is ordered data: steps, a status, and when to look again. Nothing here reads a
 //! clock, a file or a network, so the same functions serve `trawler run`, `trawler plan`, the operator and golden tests.
 
+mod brief;
 mod budgets;
 mod execution_plan;
 mod health;
@@ -15,6 +16,7 @@ mod snapshot;
 mod spent;
 mod text;
 
+pub use brief::{NodeBrief, RunBrief};
 pub use budgets::{DEFAULT_BUDGET, ORIGIN_PROTECTION, describe_default_budget};
 pub use execution_plan::{ExecutionPlan, Phase, SkipReason, SkippedNode, Step, Verdict};
 pub use health::{Health, Outage, health, spec_hash};

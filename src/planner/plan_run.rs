@@ -122,7 +122,8 @@ fn start_crawlers(snapshot: &RunSnapshot, nodes: &[NodeConfig], wanted: u64) -> 
         .collect()
 }
 
-fn deadline_of(snapshot: &RunSnapshot) -> Option<Timestamp> {
+/// When the run must have ended.
+pub(super) fn deadline_of(snapshot: &RunSnapshot) -> Option<Timestamp> {
     let deadline = snapshot.spec.settings.deadline?.get();
     snapshot.started_at.checked_add(deadline).ok()
 }

@@ -56,6 +56,28 @@ pub enum StoreError {
         /// The attempt presented.
         attempt: u64,
     },
+    /// The process that holds the store failed; the sentence is its own.
+    #[error("{why}")]
+    Elsewhere {
+        /// Why.
+        why: String,
+    },
+    /// The process that holds the store is gone, or can't be reached.
+    #[error("the store at {address} is gone: {why}; what was not acknowledged will be fetched again")]
+    Gone {
+        /// Where it was.
+        address: String,
+        /// How that is known.
+        why: String,
+    },
+    /// One step is larger than may be sent to the process that holds the store.
+    #[error("what an answer came to takes {bytes} bytes, more than the {max} that may be stored at once")]
+    TooLarge {
+        /// What it takes.
+        bytes: usize,
+        /// What is allowed.
+        max: usize,
+    },
 }
 
 impl StoreError {

@@ -20,6 +20,7 @@ mod engine;
 mod error;
 pub mod files;
 mod judge;
+pub mod landing;
 pub mod memory;
 mod node;
 mod section;
@@ -59,7 +60,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn pending_tasks(&self, run: &RunId, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, StoreError>;
 
     /// Starts (or goes on with) this run's traversal of a section. The number stays when a run is resumed; the attempt
-    /// is raised by each process that opens it.
+    /// is raised once by each process that has the store open. Crawlers of other processes come to the store through that
+    /// one ([`landing`]), so all crawlers of a run work on one attempt, and a process that is gone is fenced.
     async fn open_traversal(&self, run: &RunId, section: &SectionKey) -> Result<Opened, StoreError>;
 
     /// Makes a task's effects durable, in one step, with what they cost its node. Feedback of kind `Page` for this section that the run knows already is a
@@ -208,7 +210,7 @@ pub enum Mode {
 }
 
 /// What opening a traversal came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opened {
     /// It is this run's.
     Open {
@@ -234,7 +236,7 @@ pub enum Opened {
 }
 
 /// What a traversal under way has come to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoFar {
     /// Distinct records seen.
     pub records: u64,
@@ -247,7 +249,7 @@ pub struct SoFar {
 }
 
 /// A traversal under way, as its writer presents it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Traversal {
     /// The run.
     pub run: RunId,
@@ -260,7 +262,7 @@ pub struct Traversal {
 }
 
 /// Everything that follows from one task.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TaskEffects {
     /// The task.
     pub task: TaskId,
@@ -306,7 +308,7 @@ pub struct TaskEffects {
 }
 
 /// How a task ended, for the store.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskResult {
     /// Done.
     #[default]
@@ -321,7 +323,7 @@ pub enum TaskResult {
 }
 
 /// A record to be kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RecordWrite {
     /// Its id in the section.
     pub id: String,
@@ -332,7 +334,7 @@ pub struct RecordWrite {
 }
 
 /// What a commit did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
     /// Records not known before.
     pub added: u64,
@@ -359,7 +361,7 @@ pub struct Committed {
 }
 
 /// How a traversal is to be closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloseTraversal {
     /// Set if the run ended before the traversal did: it is partial, for this reason.
     pub cut_short: Option<String>,

@@ -1,11 +1,12 @@
 //! What was asked of nodes, so that budgets outlive the process that keeps them.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::task::NodeName;
 
 /// What was asked of a node and got from it in a stretch of time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
     /// The node. Budgets are shared by the Catalogs that select it, so no Catalog is named.
     pub node: NodeName,

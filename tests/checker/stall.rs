@@ -8,11 +8,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use trawler::clock::SystemClock;
 use trawler::crawler::http::{HttpClient, HttpConfig, NodeAccess};
-use trawler::crawler::{CrawlContext, CrawlEnd, CrawlNode, Crawler, NodeLimits, Progress, RetryPolicy};
+use trawler::crawler::{CrawlContext, CrawlEnd, CrawlNode, Crawler, NodeLimits, Nodes, Progress, RetryPolicy};
 use trawler::protocol::registry::Readers;
 use trawler::protocol::{DspSettings, NodeContext, Page, ProtocolSettings, ReadError, Reader, Request, Response};
 use trawler::queue::Queue;
 use trawler::queue::memory::MemoryQueue;
+use trawler::store::landing::StoreLanding;
 use trawler::store::memory::MemoryStore;
 use trawler::store::{DeletionGuard, Mode, RunStart, Store};
 use trawler::task::{CatalogName, Task};
@@ -98,13 +99,13 @@ async fn crawl(federation: &Watched, policy: &Policy) {
     queue.push(&run, roots).await.unwrap();
     let config = HttpConfig { allow_private: vec!["127.0.0.0/8".parse().unwrap()], ..HttpConfig::default() };
     let context = CrawlContext {
-        traversals: trawler::crawler::Traversals::default(),
+        patience: trawler::queue::Patience::default(),
         run,
         queue,
-        store,
+        landing: Arc::new(StoreLanding::new(store)),
         http: Arc::new(HttpClient::new(config, clock.clone()).unwrap()),
         progress: Arc::new(Progress::new(nodes.keys().cloned())),
-        nodes,
+        nodes: Nodes::all(nodes),
         retries: RetryPolicy { limit: 0, initial_delay: Duration::ZERO, max_delay: Duration::ZERO },
         guard: DeletionGuard { max_percent: 100, min_records: 0 },
         approved_deletions: Vec::new(),
@@ -112,7 +113,7 @@ async fn crawl(federation: &Watched, policy: &Policy) {
         concurrency: 16,
         clock,
     };
-    let crawler = Crawler::new(Arc::new(context), Duration::from_mins(1), CancellationToken::new());
+    let crawler = Crawler::new(Arc::new(context), CancellationToken::new());
     let end = crawler.run(0, "this".into(), "default".into()).await.unwrap();
     assert_eq!(end, CrawlEnd::Drained);
 }

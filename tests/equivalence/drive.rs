@@ -302,6 +302,7 @@ impl Play<'_> {
             secrets: SecretSources::default(),
             manifests: ManifestSet::default(),
             display: Display::new(DisplayMode::Quiet),
+            crawlers: None,
             interrupt: CancellationToken::new(),
             clock,
         };

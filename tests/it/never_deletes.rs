@@ -481,6 +481,7 @@ async fn run_in(
         secrets: SecretSources::default(),
         manifests: trawler::local::manifests::ManifestSet::default(),
         display: Display::new(DisplayMode::Quiet),
+        crawlers: None,
         interrupt: CancellationToken::new(),
         clock,
     };

@@ -9,6 +9,7 @@ mod lifecycle;
 pub(crate) mod model;
 mod order;
 mod parity;
+mod races;
 mod scene;
 mod shared;
 mod stress;
@@ -184,6 +185,50 @@ macro_rules! contract {
     };
 }
 
+/// Each mutation against every other one, over two connections.
+macro_rules! races {
+    ($adapter:ident, $make:expr, $($name:ident: $mutation:ident,)*) => {
+        mod $adapter {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::races::race($make, super::races::Mutation::$mutation).await;
+                }
+            )*
+        }
+    };
+    ($adapter:ident, $make:expr) => {
+        races! { $adapter, $make,
+            push_and_any_other_at_once: Push,
+            claim_and_any_other_at_once: Claim,
+            claim_by_another_and_any_other_at_once: ClaimByAnother,
+            permit_and_any_other_at_once: Permit,
+            settle_done_and_any_other_at_once: SettleDone,
+            settle_for_retry_and_any_other_at_once: SettleForRetry,
+            settle_as_dead_and_any_other_at_once: SettleAsDead,
+            settle_as_dropped_and_any_other_at_once: SettleAsDropped,
+            release_and_any_other_at_once: Release,
+            renew_and_any_other_at_once: Renew,
+            pushback_and_any_other_at_once: Pushback,
+            release_holder_crashed_and_any_other_at_once: ReleaseHolderCrashed,
+            release_holder_disrupted_and_any_other_at_once: ReleaseHolderDisrupted,
+            join_and_any_other_at_once: Join,
+            suspend_node_and_any_other_at_once: SuspendNode,
+            resume_node_and_any_other_at_once: ResumeNode,
+            freeze_and_any_other_at_once: Freeze,
+            thaw_and_any_other_at_once: Thaw,
+            remove_node_and_any_other_at_once: RemoveNode,
+            tighten_budget_and_any_other_at_once: TightenBudget,
+            retry_dead_and_any_other_at_once: RetryDead,
+            drop_task_and_any_other_at_once: DropTask,
+            close_and_any_other_at_once: Close,
+        }
+    };
+}
+
+races!(memory_races, super::two_ways_into_memory);
+races!(redis_races, super::two_ways_into_redis);
+
 contract!(memory, super::in_memory);
 
 contract!(redis, super::in_redis);
@@ -199,4 +244,14 @@ fn in_redis(clock: SharedClock) -> SharedQueue {
 
 fn in_redis_with_append_only_file(clock: SharedClock) -> SharedQueue {
     open_with_callers_clock(&new_instance(true), clock).unwrap()
+}
+
+fn two_ways_into_memory(clock: SharedClock) -> [SharedQueue; 2] {
+    let queue = in_memory(clock);
+    [queue.clone(), queue]
+}
+
+fn two_ways_into_redis(clock: SharedClock) -> [SharedQueue; 2] {
+    let settings = new_instance(false);
+    [(); 2].map(|()| open_with_callers_clock(&settings, clock.clone()).unwrap())
 }

@@ -74,6 +74,7 @@ impl LocalRuns {
             secrets,
             manifests: accepted.set,
             display: Display::new(DisplayMode::Quiet),
+            crawlers: None,
             interrupt: CancellationToken::new(),
             clock: self.clock.clone(),
         };

@@ -9,6 +9,7 @@ pub(crate) mod federation;
 pub(crate) mod http_client;
 pub(crate) mod http_server;
 pub(crate) mod local_run;
+pub(crate) mod moody_queue;
 pub(crate) mod paged_feed;
 pub(crate) mod reader_contract;
 pub(crate) mod records;

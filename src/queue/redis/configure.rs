@@ -28,33 +28,50 @@ impl RedisQueue {
                 request.text(closed.origin.as_str()).moment(closed.until.into());
             }
         };
-        self.calls.call("open", &config.run, Caller::Owner, 4, write).await?;
-        self.send_portions(&config).await
+        let answer = self.calls.call("open", &config.run, Caller::Owner, 4, write).await?;
+        self.send_portions(&config, answer.read(|reader| reader.int())?).await
     }
 
     pub(super) async fn configure_run(&self, config: RunConfig) -> Result<(), QueueError> {
         check_config(&config)?;
         let write = |request: &mut Writer| write_run(request, &config);
-        self.calls.call("begin_configure", &config.run, Caller::Owner, 1, write).await?;
-        self.send_portions(&config).await
+        let answer = self.calls.call("begin_configure", &config.run, Caller::Owner, 1, write).await?;
+        self.send_portions(&config, answer.read(|reader| reader.int())?).await
     }
 
-    async fn send_portions(&self, config: &RunConfig) -> Result<(), QueueError> {
+    /// Sends budgets and nodes, and has what the configuration does not name dropped. If a later configuration begins meanwhile,
+    /// that one holds, as if it had come after this.
+    async fn send_portions(&self, config: &RunConfig, generation: i64) -> Result<(), QueueError> {
         for budgets in config.budgets.chunks(PORTION) {
-            let write = |request: &mut Writer| write_all(request, budgets, write_budget);
-            self.calls.call("set_budgets", &config.run, Caller::Owner, 1, write).await?;
+            let write = |request: &mut Writer| {
+                request.int(generation);
+                write_all(request, budgets, write_budget);
+            };
+            let answer = self.calls.call("set_budgets", &config.run, Caller::Owner, 2, write).await?;
+            if answer.read(|reader| Ok(reader.is_false()))? {
+                return Ok(());
+            }
         }
         for nodes in config.nodes.chunks(PORTION) {
-            let write = |request: &mut Writer| write_all(request, nodes, write_node);
-            self.calls.call("set_nodes", &config.run, Caller::Owner, 1, write).await?;
+            let write = |request: &mut Writer| {
+                request.int(generation);
+                write_all(request, nodes, write_node);
+            };
+            let answer = self.calls.call("set_nodes", &config.run, Caller::Owner, 2, write).await?;
+            if answer.read(|reader| Ok(reader.is_false()))? {
+                return Ok(());
+            }
         }
         let (mut part, mut from) = (1, 1);
         while part > 0 {
             let write = |request: &mut Writer| {
-                request.int(part).int(from);
+                request.int(generation).int(part).int(from);
             };
-            let answer = self.calls.call("end_configure", &config.run, Caller::Owner, 2, write).await?;
+            let answer = self.calls.call("end_configure", &config.run, Caller::Owner, 3, write).await?;
             (part, from) = answer.read(|reader| {
+                if reader.is_false() {
+                    return Ok((0, 0));
+                }
                 reader.array_of(2)?;
                 Ok((reader.int()?, reader.int()?))
             })?;

@@ -4,6 +4,7 @@
 //! ```text
 //! DIR/.trawler/lock               held by the process that works here
 //!              schema             the version of this layout
+//!              id                 tells this state from another one, where runs of several meet
 //!              index.redb         runs, tasks, sections, record entries, change feed
 //!              segments/000001.jsonl   payloads, one a line, where the index says
 //! ```
@@ -13,6 +14,7 @@
 
 mod compact;
 mod errors;
+mod identity;
 mod index;
 mod open;
 
@@ -28,6 +30,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tempfile::TempDir;
 
+pub use self::identity::identity;
 use self::index::{Index, ReadTables};
 pub use self::open::STATE_DIR;
 use self::segments::Segments;

@@ -293,14 +293,17 @@ local function forget_gates()
   end
 end
 
--- The run that a portion is for; nil and a refusal.
-local function run_in_the_making(request)
+-- The run that a portion is for; nil and a refusal. False: a later configuration has begun, and holds.
+local function run_in_the_making(request, generation)
   local key = call('HGET', P .. 'r', request[4])
   local X = key and run_of(tonumber(key))
   if not X then
     return nil, { 'no such run' }
   end
   now = max(now, X.r[RUN_NOW])
+  if generation and X.r[RUN_GENERATION] ~= generation then
+    return false
+  end
   return X
 end
 
@@ -311,7 +314,7 @@ in_instance('open', function(request)
   if known then
     local X = run_of(tonumber(known))
     if X.r[RUN_OPENED_BY] == request[8] then
-      return X.r[RUN_OPENING]
+      return X.r[RUN_GENERATION]
     elseif X.r[RUN_OPENING] == 0 then
       return nil, { 'run exists' }
     end
@@ -332,7 +335,7 @@ in_instance('open', function(request)
   set_run(X, request[10])
   close_origins(X, request[11])
   call('HSET', P .. 'r', request[4], key)
-  return 1
+  return run[RUN_GENERATION]
 end)
 
 in_instance('begin_configure', function(request)
@@ -344,26 +347,26 @@ in_instance('begin_configure', function(request)
   lapse_all()
   end_delays(X)
   set_run(X, request[8])
-  return true
+  return X.r[RUN_GENERATION]
 end)
 
 in_instance('set_budgets', function(request)
-  local X, refused = run_in_the_making(request)
+  local X, refused = run_in_the_making(request, request[8])
   if not X then
-    return nil, refused
+    return X, refused
   end
-  for _, budget in ipairs(request[8]) do
+  for _, budget in ipairs(request[9]) do
     set_budget(X, budget)
   end
   return true
 end)
 
 in_instance('set_nodes', function(request)
-  local X, refused = run_in_the_making(request)
+  local X, refused = run_in_the_making(request, request[8])
   if not X then
-    return nil, refused
+    return X, refused
   end
-  for _, node in ipairs(request[8]) do
+  for _, node in ipairs(request[9]) do
     set_node(X, node)
   end
   return true
@@ -371,11 +374,11 @@ end)
 
 -- The end of a configuration. Answers where it goes on: {part, from}; part 0: it is done.
 in_instance('end_configure', function(request)
-  local X, refused = run_in_the_making(request)
+  local X, refused = run_in_the_making(request, request[8])
   if not X then
-    return nil, refused
+    return X, refused
   end
-  local part, from = request[8], request[9]
+  local part, from = request[9], request[10]
   if part == 1 then
     from = remove_others(X, from)
     part, from = from == 0 and 2 or 1, max(from, 0)
