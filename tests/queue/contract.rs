@@ -10,7 +10,7 @@ pub(crate) mod model;
 mod order;
 mod parity;
 mod races;
-mod scene;
+pub(crate) mod scene;
 mod shared;
 mod stress;
 mod usage;
@@ -167,10 +167,6 @@ macro_rules! contract {
             stress::c_09_50_tokens_50_workers_1_000_seeds,
             stress::c_09_10_tokens_50_workers_1_000_seeds,
             stress::c_09_50_tokens_10_workers_1_000_seeds,
-            stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
-            stress::c_09_50_tokens_5_000_workers_100_000_seeds,
-            stress::c_09_5_000_tokens_50_workers_100_000_seeds,
-            model::any_history_keeps_the_guarantees,
         }
     };
     ($adapter:ident, $make:expr, $($topic:ident::$case:ident,)*) => {
@@ -230,9 +226,24 @@ races!(memory_races, super::two_ways_into_memory);
 races!(redis_races, super::two_ways_into_redis);
 
 contract!(memory, super::in_memory);
+contract! { memory_at_length, super::in_memory,
+    stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_50_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_5_000_tokens_50_workers_100_000_seeds,
+    model::any_history_keeps_the_guarantees,
+}
 
 contract!(redis, super::in_redis);
+contract! { redis_at_length, super::in_redis,
+    stress::c_09_5_000_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_50_tokens_5_000_workers_100_000_seeds,
+    stress::c_09_5_000_tokens_50_workers_100_000_seeds,
+    model::histories_of_ten_thousand_steps_keep_the_guarantees,
+}
 contract!(redis_with_append_only_file, super::in_redis_with_append_only_file);
+contract! { redis_with_append_only_file_at_length, super::in_redis_with_append_only_file,
+    model::histories_of_ten_thousand_steps_keep_the_guarantees,
+}
 
 fn in_memory(clock: SharedClock) -> SharedQueue {
     Arc::new(MemoryQueue::new(clock))

@@ -8,6 +8,8 @@
     reason = "a test fails by panicking and tells by printing, in its helpers too"
 )]
 
+mod connection;
 mod contract;
 mod faulty;
 mod server;
+mod users;

@@ -33,23 +33,22 @@ enum Kind {
 
 impl Address {
     pub(super) fn parse(settings: &RedisSettings) -> Result<Self, QueueError> {
-        let (kind, shown) = match settings.url.strip_prefix(SENTINEL) {
-            Some(rest) => sentinels(rest).ok_or_else(|| {
+        let (kind, shown) = if let Some(rest) = settings.url.strip_prefix(SENTINEL) {
+            sentinels(rest).ok_or_else(|| {
                 refused(
                     "the address of the queue's Redis must read \
-                 redis+sentinel://[user:password@]host:port[,host:port…]/service[/database]",
+                     redis+sentinel://[user:password@]host:port[,host:port…]/service[/database]",
                 )
-            })?,
-            None => {
-                let info = settings.url.as_str().into_connection_info().map_err(|error| {
-                    refused(&format!(
-                        "the address of the queue's Redis can't be read ({error}); write redis://host:port, rediss://host:port \
-                         for TLS, unix:///path, or redis+sentinel://host:port/service"
-                    ))
-                })?;
-                let shown = info.addr().to_string();
-                (Kind::Server(Box::new(info)), shown)
-            }
+            })?
+        } else {
+            let info = settings.url.as_str().into_connection_info().map_err(|error| {
+                refused(&format!(
+                    "the address of the queue's Redis can't be read ({error}); write redis://host:port, rediss://host:port \
+                     for TLS, unix:///path, or redis+sentinel://host:port/service"
+                ))
+            })?;
+            let shown = info.addr().to_string();
+            (Kind::Server(Box::new(info)), shown)
         };
         let (password_file, ca_file) = (settings.password_file.clone(), settings.ca_file.clone());
         Ok(Self { kind, password_file, ca_file, shown })
@@ -63,7 +62,7 @@ impl Address {
             Kind::Sentinels { sentinels, service, db, user, password: own } => {
                 let addresses = sentinels.iter().map(|address| format!("redis://{address}")).collect();
                 let mut sentinel = Sentinel::build(addresses).map_err(|error| self.unreachable(&error))?;
-                let mut settings = RedisConnectionInfo::default().set_db(*db);
+                let mut settings = RedisConnectionInfo::default().set_db(*db).set_skip_set_lib_name();
                 if let Some(user) = user {
                     settings = settings.set_username(user);
                 }
@@ -77,10 +76,12 @@ impl Address {
     }
 
     fn client_of(&self, mut info: ConnectionInfo, password: Option<String>) -> Result<Client, CallError> {
+        // The client's name is told with a command that servers before 7.2 don't know and users need no right for.
+        let mut settings = info.redis_settings().clone().set_skip_set_lib_name();
         if let Some(password) = password {
-            let settings = info.redis_settings().clone().set_password(password);
-            info = info.set_redis_settings(settings);
+            settings = settings.set_password(password);
         }
+        info = info.set_redis_settings(settings);
         let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         let built = match &self.ca_file {
             Some(file) if is_tls => {

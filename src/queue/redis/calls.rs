@@ -20,6 +20,8 @@ const REPETITIONS: u32 = 3;
 /// The pause before such a repetition.
 const PAUSE: Duration = Duration::from_millis(200);
 
+const EMPTIED: &str = "the server has nothing of this instance any more: it was emptied";
+
 /// What every request begins with.
 const HEAD: usize = 7;
 
@@ -70,8 +72,8 @@ struct Memory {
     epoch: String,
     /// What the queue counted of a caller's calls, by run, token and fence.
     seen: HashMap<RunId, HashMap<(u32, u64), u64>>,
-    /// The server was rolled back: the instance must be made anew before a run is opened.
-    was_rolled_back: bool,
+    /// The epoch in which the server was found to be rolled back: the instance must be made anew before anything else.
+    rolled_back: Option<String>,
 }
 
 /// What a function answered that did not refuse.
@@ -129,8 +131,26 @@ impl Calls {
             write(&mut request);
             request.into_bytes()
         };
-        let bytes = self.send(function, request).await?;
-        self.understand(run, caller, bytes)
+        let bytes = match self.send(function, request).await {
+            // A server that was emptied has lost the functions too.
+            Err(CallError::FunctionMissing(_)) if self.is_emptied().await? => {
+                return Err(self.lost(run.clone(), &epoch, false, EMPTIED));
+            }
+            sent => sent?,
+        };
+        let understood = self.understand(run, caller, &epoch, bytes);
+        if matches!(understood, Err(QueueError::Lost { .. })) {
+            // Others may have noticed nothing, and would go on in a past that is not theirs.
+            if let Err(error) = self.start_anew_if_rolled_back().await {
+                tracing::warn!("the queue was rolled back and can't be made anew at present: {error}");
+            }
+        }
+        understood
+    }
+
+    async fn is_emptied(&self) -> Result<bool, CallError> {
+        let epoch = self.connection.field(&format!("{SCHEMA}:i"), "epoch").await?;
+        Ok(epoch.is_none())
     }
 
     /// The channel on which changes are told.
@@ -144,7 +164,7 @@ impl Calls {
     }
 
     /// Sends a request; loads the library if it is missing; repeats what may not have taken effect.
-    async fn send(&self, function: &str, request: impl Fn() -> Vec<u8>) -> Result<Vec<u8>, QueueError> {
+    async fn send(&self, function: &str, request: impl Fn() -> Vec<u8>) -> Result<Vec<u8>, CallError> {
         let name = format!("{}_{function}", self.library.name);
         let mut has_loaded = false;
         let mut repetitions = 0;
@@ -153,18 +173,29 @@ impl Calls {
                 Ok(bytes) => return Ok(bytes),
                 Err(CallError::FunctionMissing(_)) if !has_loaded => {
                     has_loaded = true;
-                    self.connection.load_library(&self.library.code).await?;
+                    match self.connection.load_library(&self.library.code).await {
+                        Err(CallError::Forbidden(_)) => return Err(self.nobody_loaded_it()),
+                        loaded => loaded?,
+                    }
                 }
                 Err(CallError::Unknown(_)) if repetitions < REPETITIONS => {
                     repetitions += 1;
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn understand(&self, run: &RunId, caller: Caller<'_>, bytes: Vec<u8>) -> Result<Answer, QueueError> {
+    fn nobody_loaded_it(&self) -> CallError {
+        CallError::FunctionMissing(format!(
+            "the queue's functions are not in the Redis at {}, and this user may not load them: whoever opens the run does, \
+             and must be of the same version of trawler as the crawlers",
+            self.connection.shown()
+        ))
+    }
+
+    fn understand(&self, run: &RunId, caller: Caller<'_>, epoch: &str, bytes: Vec<u8>) -> Result<Answer, QueueError> {
         let mut reader = Reader::new(&bytes, 0);
         let run = run.clone();
         let mut head = || -> Result<(String, u64, i64), Unreadable> {
@@ -202,28 +233,33 @@ impl Calls {
                 let max = reader.uint().map_err(|Unreadable| unreadable())?;
                 Err(QueueError::NoPlaceFree { run, max })
             }
-            "emptied" => Err(self.lost(run, false, "the server has nothing of this instance any more: it was emptied")),
-            "swapped" => Err(self.lost(run, false, "another queue has taken the instance's place")),
+            "emptied" => Err(self.lost(run, epoch, false, EMPTIED)),
+            "swapped" => Err(self.lost(run, epoch, false, "another queue has taken the instance's place")),
             "rolled back" => {
-                Err(self.lost(run, true, "the server has forgotten calls that it had answered: it was rolled back"))
+                let why = "the server has forgotten calls that it had answered: it was rolled back";
+                Err(self.lost(run, epoch, true, why))
             }
             _ => Err(unreadable()),
         }
     }
 
-    fn lost(&self, run: RunId, was_rolled_back: bool, why: &str) -> QueueError {
+    /// What was called in this epoch is lost.
+    fn lost(&self, run: RunId, epoch: &str, was_rolled_back: bool, why: &str) -> QueueError {
         let mut memory = self.memory();
-        memory.seen.clear();
-        if was_rolled_back {
-            memory.was_rolled_back = true;
-        } else {
-            memory.epoch.clear();
+        // Another call may have found out before.
+        if memory.epoch == epoch {
+            memory.seen.clear();
+            let past = std::mem::take(&mut memory.epoch);
+            if was_rolled_back {
+                memory.rolled_back = Some(past);
+            }
         }
         QueueError::Lost { run, why: why.to_owned() }
     }
 
     /// The instance's epoch as it was met first.
     async fn epoch(&self) -> Result<String, QueueError> {
+        self.start_anew_if_rolled_back().await?;
         let known = self.memory().epoch.clone();
         if !known.is_empty() {
             return Ok(known);
@@ -240,26 +276,21 @@ impl Calls {
         Ok(epoch)
     }
 
-    /// Makes the instance anew if it was found to be rolled back: its runs and what was spent belong to another past.
-    pub(super) async fn start_anew_if_rolled_back(&self) -> Result<(), QueueError> {
-        let (was_rolled_back, known) = {
-            let memory = self.memory();
-            (memory.was_rolled_back, memory.epoch.clone())
-        };
-        if !was_rolled_back {
-            return Ok(());
-        }
+    /// Makes the instance anew if it was found to be rolled back: its runs and what was spent belong to another past. Whoever
+    /// knew it is told so by the next call.
+    async fn start_anew_if_rolled_back(&self) -> Result<(), QueueError> {
+        let Some(past) = self.memory().rolled_back.clone() else { return Ok(()) };
         let fresh = random_hex();
         let request = || {
             let mut request = Writer::default();
-            request.array(2).text(&known).text(&fresh);
+            request.array(2).text(&past).text(&fresh);
             request.into_bytes()
         };
-        let epoch = read_epoch(&self.send("reset", request).await?)?;
+        read_epoch(&self.send("reset", request).await?)?;
         let mut memory = self.memory();
-        memory.epoch = epoch;
-        memory.was_rolled_back = false;
-        memory.seen.clear();
+        if memory.rolled_back.as_ref() == Some(&past) {
+            memory.rolled_back = None;
+        }
         Ok(())
     }
 

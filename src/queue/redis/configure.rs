@@ -16,7 +16,6 @@ const MAX_COLLECTED: usize = 50;
 impl RedisQueue {
     pub(super) async fn open_run(&self, config: RunConfig) -> Result<(), QueueError> {
         check_config(&config)?;
-        self.calls.start_anew_if_rolled_back().await?;
         self.collect_gone().await?;
         self.calls.forget(&config.run);
         let opening = (random() >> 16, random() >> 32);

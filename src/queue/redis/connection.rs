@@ -12,16 +12,29 @@ use super::address::Address;
 use super::fault::CallError;
 use crate::queue::QueueError;
 
-/// A connection that is not made by then is not made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection waits, and for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// A connection that is not made by then is not made.
+    pub connect: Duration,
+    /// A call that is not answered by then has no answer: longer than a server stands still for a moment.
+    pub response: Duration,
+    /// What certainly did not take effect is tried again for so long …
+    pub patience: Duration,
+    /// … and for so long only if there has been no connection yet: the address may be wrong.
+    pub first_patience: Duration,
+}
 
-/// A call that is not answered by then has no answer: longer than a server stands still for a moment.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What certainly did not take effect is tried again for so long …
-const PATIENCE: Duration = Duration::from_secs(15);
-/// … and for so long only if there has been no connection yet: the address may be wrong.
-const FIRST_PATIENCE: Duration = Duration::from_secs(3);
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            response: Duration::from_secs(10),
+            patience: Duration::from_secs(15),
+            first_patience: Duration::from_secs(3),
+        }
+    }
+}
 
 /// The pauses between attempts double, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -34,6 +47,7 @@ const MAX_INSTANCE: usize = 63;
 pub(super) struct Connection {
     address: Address,
     prefix: String,
+    timing: Timing,
     state: Mutex<State>,
 }
 
@@ -45,6 +59,8 @@ struct State {
     /// Attempts in a row that failed.
     failures: u32,
     next_attempt: Option<Instant>,
+    /// When the last attempt failed, and why.
+    last_failure: Option<(Instant, CallError)>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -54,7 +70,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(super) fn new(settings: &RedisSettings) -> Result<Self, QueueError> {
+    pub(super) fn new(settings: &RedisSettings, timing: Timing) -> Result<Self, QueueError> {
         let address = Address::parse(settings)?;
         let instance = settings.instance.as_str();
         let is_sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
@@ -62,7 +78,7 @@ impl Connection {
             let why = format!("the instance {instance:?} can't be one: it must have 1 to 63 of a-z, 0-9, '-' and '.'");
             return Err(QueueError::Refused { why });
         }
-        Ok(Self { address, prefix: format!("trawler:{{{instance}}}:"), state: Mutex::default() })
+        Ok(Self { address, prefix: format!("trawler:{{{instance}}}:"), timing, state: Mutex::default() })
     }
 
     /// What the keys of the instance begin with.
@@ -87,6 +103,26 @@ impl Connection {
         self.query::<redis::Value>(&command).await.map(drop)
     }
 
+    /// The record of a key's field, read past the functions.
+    pub(super) async fn field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>, CallError> {
+        let mut command = redis::cmd("HGET");
+        command.arg(format!("{}{key}", self.prefix)).arg(field);
+        self.query(&command).await
+    }
+
+    /// Sends a command to the server.
+    pub(super) async fn command(&self, parts: &[&str]) -> Result<redis::Value, CallError> {
+        let Some((name, arguments)) = parts.split_first() else {
+            return Err(CallError::Refused("a command has no name".to_owned()));
+        };
+        self.query(redis::cmd(name).arg(arguments)).await
+    }
+
+    /// Host and port, for people.
+    pub(super) fn shown(&self) -> &str {
+        &self.address.shown
+    }
+
     /// Subscribes to a channel, on a connection of its own.
     pub(super) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, CallError> {
         let fault = |error| CallError::of_connecting(&self.address.shown, &error);
@@ -96,13 +132,14 @@ impl Connection {
             Ok(subscription)
         };
         let late = |_| Err(CallError::NotSent(format!("the queue's Redis at {} does not answer", self.address.shown)));
-        tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await.unwrap_or_else(late)
+        tokio::time::timeout(self.timing.connect, subscribing).await.unwrap_or_else(late)
     }
 
     /// Sends a command. What certainly did not take effect is sent again for a while; what may have is not.
     async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, CallError> {
         let has_been_there = self.state.lock().await.generation > 0;
-        let give_up_at = Instant::now() + if has_been_there { PATIENCE } else { FIRST_PATIENCE };
+        let give_up_at =
+            Instant::now() + if has_been_there { self.timing.patience } else { self.timing.first_patience };
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.query_once(command).await {
@@ -134,11 +171,16 @@ impl Connection {
         Err(error)
     }
 
-    /// The connection. Who comes while one is being made waits for it; after a failure nobody tries before the pause is over.
+    /// The connection. Who comes while one is being made shares what comes of it; after a failure nobody tries before the pause
+    /// is over.
     async fn live(&self) -> Result<(u64, MultiplexedConnection), CallError> {
+        let asked_at = Instant::now();
         let mut state = self.state.lock().await;
         if let Some(live) = &state.live {
             return Ok(live.clone());
+        }
+        if let Some((_, error)) = state.last_failure.as_ref().filter(|(failed_at, _)| *failed_at > asked_at) {
+            return Err(error.clone());
         }
         if let Some(next_attempt) = state.next_attempt {
             tokio::time::sleep_until(next_attempt).await;
@@ -155,6 +197,7 @@ impl Connection {
                 let pause = FIRST_PAUSE.saturating_mul(1 << state.failures.min(6)).min(LONGEST_PAUSE);
                 state.failures += 1;
                 state.next_attempt = Some(Instant::now() + pause);
+                state.last_failure = Some((Instant::now(), error.clone()));
                 Err(error)
             }
         }
@@ -162,8 +205,8 @@ impl Connection {
 
     async fn connect(&self) -> Result<MultiplexedConnection, CallError> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT));
+            .set_connection_timeout(Some(self.timing.connect))
+            .set_response_timeout(Some(self.timing.response));
         let connecting = async {
             let client = self.address.client().await?;
             client
@@ -171,7 +214,7 @@ impl Connection {
                 .await
                 .map_err(|error| CallError::of_connecting(&self.address.shown, &error))
         };
-        tokio::time::timeout(2 * CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
+        tokio::time::timeout(2 * self.timing.connect, connecting).await.unwrap_or_else(|_| {
             let why = format!("the queue's Redis at {} does not answer", self.address.shown);
             Err(CallError::NotSent(why))
         })

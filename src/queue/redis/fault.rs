@@ -17,6 +17,8 @@ pub(super) enum CallError {
     FunctionMissing(String),
     /// The server is at its memory limit: what adds is refused.
     OutOfMemory(String),
+    /// The user may not do it.
+    Forbidden(String),
     /// A person must act.
     Refused(String),
 }
@@ -24,6 +26,11 @@ pub(super) enum CallError {
 impl CallError {
     /// A connection was not made.
     pub(super) fn of_connecting(server: &str, error: &RedisError) -> Self {
+        if error.to_string().contains("invalid peer certificate") {
+            return Self::Refused(format!(
+                "the certificate of the queue's Redis at {server} can't be trusted ({error}); name the file of certificates that it is signed by, or correct the host"
+            ));
+        }
         match Self::of(server, error) {
             Self::Unknown(_) | Self::NotSent(_) => {
                 Self::NotSent(format!("the queue's Redis at {server} can't be reached: {error}"))
@@ -37,7 +44,7 @@ impl CallError {
         let text = error.detail().map_or_else(|| error.to_string(), str::to_owned);
         let code = error.code().unwrap_or_default();
         match (error.kind(), code) {
-            (ErrorKind::Server(ServerErrorKind::NoPerm), _) | (_, "NOPERM") => Self::Refused(format!(
+            (ErrorKind::Server(ServerErrorKind::NoPerm), _) | (_, "NOPERM") => Self::Forbidden(format!(
                 "the user of the queue's Redis at {server} may not do this ({text}); `trawler queue acl` prints what it needs"
             )),
             (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS" | "NOAUTH") => Self::Refused(format!(
@@ -68,6 +75,14 @@ impl CallError {
             _ if text.contains("DB index is out of range") || text.contains("invalid DB index") => Self::Refused(
                 format!("the Redis at {server} has no database of that number; take it out of the address"),
             ),
+            _ if text.contains("SELECT is not allowed") => Self::Refused(format!(
+                "the Redis at {server} is a node of a cluster, which has no other database than 0; take the number out of the address"
+            )),
+            (ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask), _) | (_, "MOVED" | "ASK") => {
+                Self::Refused(format!(
+                    "the Redis at {server} is a node of a cluster and does not hold the instance's keys ({text}); give the address of the node that does, or better of a server that is no cluster"
+                ))
+            }
             (ErrorKind::Io, _) => {
                 Self::Unknown(format!("the connection to the queue's Redis at {server} broke: {error}"))
             }
@@ -94,7 +109,9 @@ impl From<CallError> for QueueError {
             | CallError::Unknown(why)
             | CallError::NotNow(why)
             | CallError::OutOfMemory(why) => Self::Unreachable { why },
-            CallError::FunctionMissing(why) | CallError::Refused(why) => Self::Refused { why },
+            CallError::FunctionMissing(why) | CallError::Forbidden(why) | CallError::Refused(why) => {
+                Self::Refused { why }
+            }
         }
     }
 }

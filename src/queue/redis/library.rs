@@ -3,8 +3,6 @@
 //! A library is named by its schema and by its code: two versions of the program that differ in it stand side by side. The
 //! schema also stands in every key, so that what one schema wrote is never read by another.
 
-use std::fmt::Write as _;
-
 /// The layout of the keys (`docs/queue-redis.md`). Raised when records change their meaning.
 pub(super) const SCHEMA: u32 = 1;
 
@@ -48,7 +46,7 @@ impl Library {
             lua.push_str(file);
         }
         for block in BLOCKS {
-            let _ = write!(lua, "do\n{block}end\n");
+            lua.extend(["do\n", block, "end\n"]);
         }
         let lua = with_numbers(&without_comments(&lua));
         let hash = blake3::hash(lua.as_bytes()).to_hex();

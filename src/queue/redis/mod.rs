@@ -4,12 +4,14 @@
 //! costs, and where things lie, in `docs/queue-redis.md`. This side writes requests and reads answers, in portions where a call
 //! would keep the server from others for too long.
 
+pub mod acl;
 mod address;
 mod bell;
 mod calls;
 mod claims;
 mod configure;
 mod connection;
+pub mod doctor;
 mod fault;
 mod inspect;
 mod lanes;
@@ -25,6 +27,7 @@ use jiff::Timestamp;
 use self::bell::Bell;
 use self::calls::{Caller, Calls};
 use self::connection::Connection;
+pub use self::connection::Timing;
 pub use self::settings::RedisSettings;
 use super::{
     Claim, DeadTask, Holder, HolderStatus, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue,
@@ -35,13 +38,22 @@ use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// A queue in Redis. Connects with the first call; moments come from the server, the clock is for waiting only.
 pub fn open(settings: &RedisSettings, clock: SharedClock) -> Result<SharedQueue, QueueError> {
-    let connection = Connection::new(settings)?;
+    open_with_timing(settings, clock, Timing::default())
+}
+
+/// The same with less patience, or more.
+pub fn open_with_timing(
+    settings: &RedisSettings,
+    clock: SharedClock,
+    timing: Timing,
+) -> Result<SharedQueue, QueueError> {
+    let connection = Connection::new(settings, timing)?;
     Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), false), bell: Bell::default(), clock }))
 }
 
 /// The same with the caller's moments instead of the server's: for tests, that move their clock.
 pub fn open_with_callers_clock(settings: &RedisSettings, clock: SharedClock) -> Result<SharedQueue, QueueError> {
-    let connection = Connection::new(settings)?;
+    let connection = Connection::new(settings, Timing::default())?;
     Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), true), bell: Bell::default(), clock }))
 }
 

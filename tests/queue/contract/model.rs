@@ -25,7 +25,9 @@ use trawler::task::RunId;
 use self::account::Run;
 use self::calls::refused;
 use self::histories::Tally;
-pub(crate) use self::histories::{STEPS, any_history_keeps_the_guarantees, run_histories};
+pub(crate) use self::histories::{
+    STEPS, any_history_keeps_the_guarantees, histories_of_ten_thousand_steps_keep_the_guarantees, run_histories,
+};
 pub(crate) use self::laws::Law;
 use self::laws::{Verdict, demand, same};
 use self::steps::Step;

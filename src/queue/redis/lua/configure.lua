@@ -330,6 +330,8 @@ in_instance('open', function(request)
     run[position] = 0
   end
   run[RUN_FENCES], run[RUN_OPENED_BY], run[RUN_OPENING], run[RUN_NOW] = request[9], request[8], 1, now
+  -- Above the numbers of all runs before: who looked at one of the same name must not take this one for its past.
+  run[RUN_CALLS] = key * 268435456
   local X = { key = key, R = R, m = R .. 'm', r = run, q = {}, l = {}, p = {}, g = {}, n = {}, h = {}, names = {} }
   runs[key] = X
   set_run(X, request[10])

@@ -177,7 +177,16 @@ const AT_LEAST: [(&str, u64); 31] = [
 ];
 
 pub(crate) async fn any_history_keeps_the_guarantees(make: MakeQueue) {
-    let steps = from_environment("TRAWLER_MODEL_STEPS").map_or(STEPS, |steps| usize::try_from(steps).unwrap());
+    keeps_the_guarantees(make, STEPS).await;
+}
+
+/// For an adapter whose every step is a call of a server.
+pub(crate) async fn histories_of_ten_thousand_steps_keep_the_guarantees(make: MakeQueue) {
+    keeps_the_guarantees(make, 10_000).await;
+}
+
+async fn keeps_the_guarantees(make: MakeQueue, steps: usize) {
+    let steps = from_environment("TRAWLER_MODEL_STEPS").map_or(steps, |steps| usize::try_from(steps).unwrap());
     let seed = from_environment("TRAWLER_MODEL_SEED").unwrap_or(1);
     let tally = match run_histories(make, steps, seed).await {
         Ok(tally) => tally,
