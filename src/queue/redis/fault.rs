@@ -55,11 +55,6 @@ impl CallError {
             (ErrorKind::Server(ServerErrorKind::NoPerm), _) | (_, "NOPERM") => Self::forbidden(server, &text),
             // What a function does is refused without a code of its own.
             _ if text.starts_with("The user executing the script") => Self::forbidden(server, &text),
-            // While another server takes over, sentinels name one that is no master yet.
-            (ErrorKind::MasterNameNotFoundBySentinel, _) => Self::NotNow(format!(
-                "the sentinels name no master at present: the queue's Redis is {server}; look whether one is taking over, and \
-                 whether they watch it by this name"
-            )),
             _ if text.contains("max number of clients reached") => Self::NotNow(format!(
                 "the queue's Redis at {server} takes no more clients; raise its maxclients, or look who holds so many connections"
             )),

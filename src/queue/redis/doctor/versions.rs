@@ -108,6 +108,10 @@ mod tests {
 
     const OF_2026: &str = "CVE-2026-23631";
 
+    fn later(more: &[&'static str]) -> Vec<&'static str> {
+        [&OF_2025[..], more].concat()
+    }
+
     const OF_2025: [&str; 4] = ["CVE-2025-46817", "CVE-2025-46818", "CVE-2025-46819", "CVE-2025-49844"];
 
     #[test]
@@ -122,7 +126,6 @@ mod tests {
 
     #[test]
     fn each_version_is_told_the_faults_that_it_has() {
-        let later = |faults: &[&str]| [&OF_2025[..], faults].concat();
         assert_eq!(faults("redis_version", "8.2.1"), later(&[OF_2026]));
         assert_eq!(faults("redis_version", "8.2.5"), [OF_2026]);
         assert_eq!(faults("redis_version", "7.2.10"), later(&[OF_2026]));
