@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::LocalError;
 use super::briefs::Briefs;
-use super::launch::Launcher;
+use super::launch::{EarlyDeath, Launcher};
 use crate::crawler::CrawlContext;
 use crate::planner::{ExecutionPlan, Step, Verdict};
 use crate::queue::{Patience, QueueError, RunConfig};
@@ -27,8 +27,10 @@ pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// So many left-over queues of one run are closed before that is taken for a fault.
 const MAX_LEFT_OVER: usize = 3;
 
-/// So many crawlers in a row may die at once without having done anything.
+/// So many crawlers in a row may die without having begun to work, by themselves …
 const MAX_EARLY_DEATHS: u32 = 5;
+/// … or killed by somebody.
+const MAX_EARLY_KILLS: u32 = 50;
 
 /// The crawlers of a run, and what they share.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ pub(super) struct Crew {
     launcher: Box<dyn Launcher>,
     /// What crawlers of other processes are told.
     briefs: Option<Briefs>,
+    /// Deaths in a row, a kill counting as 1.
     early_deaths: u32,
     /// Nodes that could not be started, each with a sentence.
     pub(super) problems: BTreeMap<NodeName, String>,
@@ -202,14 +205,21 @@ impl Crew {
         if let Some(failure) = ended.failure {
             return Err(failure);
         }
-        // Whoever had tasks when it died has them charged, so that comes to an end by itself.
-        self.early_deaths = match ended.early_death {
-            Some(why) if released == 0 && self.early_deaths + 1 >= MAX_EARLY_DEATHS => {
-                return Err(LocalError::Crawlers { deaths: MAX_EARLY_DEATHS, why });
-            }
-            Some(_) if released == 0 => self.early_deaths + 1,
-            _ => 0,
+        self.note_death(ended.early_death.filter(|_| released == 0))
+    }
+
+    /// Crawlers that come to nothing one after the other end the run. One that had tasks when it died doesn't count: they
+    /// are charged, so that comes to an end by itself.
+    fn note_death(&mut self, early_death: Option<EarlyDeath>) -> Result<(), LocalError> {
+        let Some(EarlyDeath { why, was_killed }) = early_death else {
+            self.early_deaths = 0;
+            return Ok(());
         };
+        let weight = if was_killed { 1 } else { MAX_EARLY_KILLS / MAX_EARLY_DEATHS };
+        self.early_deaths += weight;
+        if self.early_deaths >= MAX_EARLY_KILLS {
+            return Err(LocalError::Crawlers { deaths: MAX_EARLY_KILLS / weight, why });
+        }
         Ok(())
     }
 

@@ -14,6 +14,9 @@ use super::QueueError;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// A call has so long for its answer when there is no patience any more.
+const LAST_TRY: Duration = Duration::from_secs(3);
+
 /// How long a call that could not reach the queue is repeated: for ever, unless it is told otherwise. Whether a call that failed took effect is not known: only
 /// such may be repeated as do no harm twice. Who shares a patience tells once that the queue is away.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,13 @@ impl Patience {
         Self { longest: Some(self.longest.map_or(longest, |own| own.min(longest))), ..self.clone() }
     }
 
+    /// Returns when a call has had its time, although nobody wants to wait any more.
+    async fn last_try_ends(&self) -> String {
+        self.give_up.cancelled().await;
+        tokio::time::sleep(LAST_TRY).await;
+        format!("the queue gave no answer within {} s", LAST_TRY.as_secs())
+    }
+
     /// Calls until an answer comes, or patience ends: then the last error is the answer.
     pub async fn with<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T, QueueError>
     where
@@ -44,7 +54,11 @@ impl Patience {
         let begun = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
-            let why = match call().await {
+            let answer = tokio::select! {
+                answer = call() => answer,
+                why = self.last_try_ends() => Err(QueueError::Unreachable { why }),
+            };
+            let why = match answer {
                 Err(QueueError::Unreachable { why }) => why,
                 answer => {
                     if self.is_away.swap(false, Ordering::Relaxed) {
@@ -107,6 +121,16 @@ mod tests {
         assert!(!waiting.is_finished());
         give_up.cancel();
         assert_eq!(waiting.await.unwrap(), Err(away()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_hangs_when_patience_is_over_is_left() {
+        let give_up = CancellationToken::new();
+        give_up.cancel();
+        let patience = Patience::default().until(give_up);
+        let late = patience.with(async || std::future::pending::<Result<(), _>>().await).await;
+        assert_eq!(late, Err(QueueError::Unreachable { why: "the queue gave no answer within 3 s".to_owned() }));
+        assert_eq!(patience.with(async || Ok("here")).await, Ok("here"));
     }
 
     #[tokio::test(start_paused = true)]

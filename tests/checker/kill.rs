@@ -218,7 +218,7 @@ fn kills_asked_for() -> usize {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a failed test is repeated with the seed it printed")]
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let seed = std::env::var("TRAWLER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_secs())
     });

@@ -26,6 +26,12 @@ mod trawler;
 #[path = "../support/watched/mod.rs"]
 mod watched;
 
+#[path = "../queue/server.rs"]
+#[allow(dead_code, reason = "the tests of the queue need more of it")]
+mod redis_server;
+
+#[cfg(target_os = "linux")]
+mod crew;
 mod day;
 mod faults;
 mod judged;

@@ -264,5 +264,5 @@ fn two_ways_into_memory(clock: SharedClock) -> [SharedQueue; 2] {
 
 fn two_ways_into_redis(clock: SharedClock) -> [SharedQueue; 2] {
     let settings = new_instance(false);
-    [(); 2].map(|()| open_with_callers_clock(&settings, clock.clone()).unwrap())
+    [clock.clone(), clock].map(|clock| open_with_callers_clock(&settings, clock).unwrap())
 }

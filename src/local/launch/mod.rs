@@ -64,10 +64,19 @@ pub(super) trait Launcher: Send + std::fmt::Debug {
 pub(super) struct Ended {
     pub(super) tokens: Vec<u32>,
     pub(super) cause: ReleaseCause,
-    /// It ended badly as soon as it was started; what it said last, if it said anything.
-    pub(super) early_death: Option<String>,
+    /// It ended badly before it had begun to work.
+    pub(super) early_death: Option<EarlyDeath>,
     /// Set if the run can't go on.
     pub(super) failure: Option<LocalError>,
+}
+
+/// A crawler that came to nothing.
+#[derive(Debug)]
+pub(super) struct EarlyDeath {
+    /// What it said last, or how it ended.
+    pub(super) why: String,
+    /// Somebody else killed it: that says little of the next one.
+    pub(super) was_killed: bool,
 }
 
 /// Crawlers as processes that land in this process's store.

@@ -5,6 +5,7 @@
 //! read them, an environment is too small for the keys of a thousand nodes, and a pipe is gone with its process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +24,19 @@ use super::super::crawl::CrawlExit;
 use super::super::display::LogWriter;
 use super::command::ChildCommand;
 use super::log_lines::forward;
-use super::{Ended, Launcher};
+use super::{EarlyDeath, Ended, Launcher};
 use crate::queue::ReleaseCause;
 use crate::store::landing::served::LandingServer;
 
-/// A crawler that lives for less has died as soon as it was started.
-const EARLY: Duration = Duration::from_secs(5);
+/// A crawler that lives for less is followed by another one after a pause only.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
 
-/// After a death at the start nobody is started for so long; doubles with each further one.
+/// The pause after a short life; doubles with each further one …
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// … up to this, if it had begun to work,
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// … and to this, if it came to nothing at all.
+const LONGEST_PAUSE_AT_START: Duration = Duration::from_secs(10);
 
 /// A child that was told to end and has not is killed: its own grace, and what it takes to tell the queue.
 const KILL_AFTER: Duration = Duration::from_secs(40);
@@ -42,8 +46,7 @@ const KILL_AFTER: Duration = Duration::from_secs(40);
 pub(in crate::local) struct Processes {
     command: ChildCommand,
     screen: LogWriter,
-    /// Ends with the crawlers.
-    _store: LandingServer,
+    store: LandingServer,
     stop: CancellationToken,
     kill: CancellationToken,
     children: JoinSet<Death>,
@@ -70,7 +73,7 @@ impl Processes {
         Self {
             command,
             screen,
-            _store: store,
+            store,
             stop: CancellationToken::new(),
             kill: CancellationToken::new(),
             children: JoinSet::new(),
@@ -102,22 +105,26 @@ impl Processes {
             Err(why) => why.clone(),
         };
         let words = last_words.unwrap_or_else(|| how.clone());
-        let is_early = lived < EARLY && cause != ReleaseCause::Finished;
+        // Who came as far as the store was started as it should be; what ends it later is another matter.
+        let has_begun = uid.as_ref().is_some_and(|uid| self.store.has_met(uid));
+        let is_early = !has_begun && cause != ReleaseCause::Finished;
         let is_orderly = cause == ReleaseCause::Finished;
         if is_orderly {
             info!(token, ?uid, "crawler process ended: {how}");
         } else {
             warn!(token, ?uid, "crawler process ended: {how}; another one takes its place");
         }
-        // One that is drained as soon as it starts is no fault, but no reason to start another at once either.
-        if lived < EARLY && exit != Some(CrawlExit::Drained) {
-            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        if is_early || (lived < SHORT_LIFE && exit != Some(CrawlExit::Drained)) {
+            let longest = if has_begun { LONGEST_PAUSE } else { LONGEST_PAUSE_AT_START };
+            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, longest);
             self.not_before = Some(Instant::now() + self.pause);
         } else {
             self.pause = Duration::ZERO;
         }
-        let failure = (exit == Some(CrawlExit::Configuration)).then(|| LocalError::Crawler(words.clone()));
-        Ended { tokens: vec![token], cause, early_death: is_early.then_some(words), failure }
+        let was_killed = status.is_ok_and(|status| status.signal() == Some(Signal::KILL.as_raw()));
+        let early_death = is_early.then(|| EarlyDeath { why: words.clone(), was_killed });
+        let failure = (exit == Some(CrawlExit::Configuration)).then_some(LocalError::Crawler(words));
+        Ended { tokens: vec![token], cause, early_death, failure }
     }
 }
 
@@ -183,7 +190,7 @@ impl Launcher for Processes {
                 warn!("a crawler process could not be watched any more: {error}");
                 let tokens = self.running().into_iter().collect();
                 self.end_all().await;
-                Ended { tokens, cause: ReleaseCause::Crashed, early_death: Some(error.to_string()), failure: None }
+                Ended { tokens, cause: ReleaseCause::Crashed, early_death: None, failure: None }
             }
         }
     }

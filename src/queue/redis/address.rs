@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates,
+};
 
 use super::RedisSettings;
 use super::fault::CallError;
@@ -116,7 +118,16 @@ impl Address {
     }
 
     fn unreachable(&self, error: &redis::RedisError) -> CallError {
-        CallError::of_connecting(&self.shown, error)
+        match error.kind() {
+            // While another takes over the sentinels name none.
+            ErrorKind::MasterNameNotFoundBySentinel | ErrorKind::NoValidReplicasFoundBySentinel => {
+                CallError::NotSent(format!(
+                    "no sentinel names a master of the queue's Redis {} at present; if it goes on, check the service's name and the sentinels",
+                    self.shown
+                ))
+            }
+            _ => CallError::of_connecting(&self.shown, error),
+        }
     }
 }
 

@@ -40,9 +40,9 @@ impl RedisQueue {
         for portion in names.chunks(10 * PORTION).chain(names.is_empty().then_some(&[][..])) {
             let write = |request: &mut Writer| {
                 request.array(portion.len());
-                portion.iter().for_each(|name| {
+                for name in portion {
                     request.text(name.as_str());
-                });
+                }
             };
             self.calls.call("check_nodes", run, Caller::Owner, 1, write).await?;
         }
@@ -134,7 +134,9 @@ impl RedisQueue {
     ) -> Result<Vec<Settled>, QueueError> {
         let write = |request: &mut Writer| {
             request.array(portion.len());
-            portion.iter().for_each(|settlement| write_settlement(request, settlement));
+            for settlement in portion {
+                write_settlement(request, settlement);
+            }
         };
         let answer = self.calls.call("settle", &holder.run, Caller::Holder(holder), 1, write).await?;
         answer.read(|reader| {
@@ -253,9 +255,9 @@ fn feedback_of(settlement: &Settlement) -> usize {
 
 fn write_tasks(request: &mut Writer, tasks: &[Task]) {
     request.array(tasks.len());
-    tasks.iter().for_each(|task| {
+    for task in tasks {
         request.task(task);
-    });
+    }
 }
 
 fn write_settlement(request: &mut Writer, settlement: &Settlement) {

@@ -107,7 +107,9 @@ impl RedisQueue {
 
 fn write_all<T>(request: &mut Writer, items: &[T], write: impl Fn(&mut Writer, &T)) {
     request.array(items.len());
-    items.iter().for_each(|item| write(request, item));
+    for item in items {
+        write(request, item);
+    }
 }
 
 fn write_run(request: &mut Writer, config: &RunConfig) {

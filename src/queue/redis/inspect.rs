@@ -134,9 +134,9 @@ impl RedisQueue {
         for portion in nodes.chunks(PORTION).chain(nodes.is_empty().then_some(&[][..])) {
             let write = |request: &mut Writer| {
                 request.array(portion.len());
-                portion.iter().for_each(|node| {
+                for node in portion {
                     request.text(node.as_str());
-                });
+                }
             };
             let answer = self.calls.call("node_briefs", run, Caller::Owner, 1, write).await?;
             let brief =
@@ -198,9 +198,9 @@ impl RedisQueue {
 
 fn write_ids(request: &mut Writer, ids: &[TaskId]) {
     request.array(ids.len());
-    ids.iter().for_each(|id| {
+    for id in ids {
         request.bytes(&id.0);
-    });
+    }
 }
 
 pub(super) fn read_all<'a, T>(

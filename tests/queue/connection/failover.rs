@@ -7,7 +7,7 @@ use trawler::queue::SharedQueue;
 use trawler::queue::redis::{RedisSettings, Timing, open_with_timing};
 
 use super::fake::Fake;
-use super::{claim, is_lost, join, open_run, queue, run, settle, timing, with_run};
+use super::{claim, is_lost, join, open_run, queue, run, settle, timing, why, with_run};
 use crate::server::{FORGETS, Server, free_port};
 
 /// One that follows, and has all that its master has.
@@ -65,6 +65,17 @@ async fn sentinels_lead_to_the_replica_that_took_over() {
     settle(&crawler, &holder, &tasks).await.unwrap();
     let ledger = crawler.ledger(&run()).await.unwrap();
     assert_eq!((ledger.done, ledger.queued, ledger.leased), (4, 6, 0));
+}
+
+#[tokio::test]
+async fn a_service_that_no_sentinel_knows_is_named() {
+    let sentinel = Server::start_with("sentinel.conf", "", &["sentinel.conf", "--sentinel"]);
+    let url = format!("redis+sentinel://127.0.0.1:{}/other", sentinel.port);
+    let why = why(join(&queue(&RedisSettings { url, ..sentinel.settings("i") }), 0).await);
+    assert!(
+        why.starts_with("no sentinel names a master of the queue's Redis other (by the sentinels 127.0.0.1:"),
+        "{why}"
+    );
 }
 
 #[tokio::test]

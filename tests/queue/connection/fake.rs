@@ -62,7 +62,7 @@ impl Fake {
                 tokio::spawn(async move {
                     let target = *targets.borrow_and_update();
                     tokio::select! {
-                        served = serve(client, target, &shared) => drop(served),
+                        ended = serve(client, target, &shared) => drop(ended),
                         _ = targets.changed() => {}
                     }
                 });
@@ -123,7 +123,7 @@ async fn serve(mut client: TcpStream, target: u16, shared: &Shared) -> std::io::
                 (Answer::Forward, Some(server)) => server.write_all(&command).await?,
                 (Answer::Lose, Some(server)) => {
                     server.write_all(&command).await?;
-                    server.read(&mut from_server).await?;
+                    assert!(server.read(&mut from_server).await? > 0);
                     return Ok(());
                 }
                 (Answer::Close | Answer::Forward | Answer::Lose, _) => return Ok(()),
