@@ -115,6 +115,24 @@ async fn a_queue_in_redis_is_put_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_what_is_wrong_with_a_server() {
+    let asked = Asked::empty();
+    let ended = asked.trawler(&["queue", "doctor"]);
+    assert_eq!(ended.stderr, "");
+    let findings = asked.trawler(&["queue", "doctor", "-o", "json"]);
+    let found: Vec<serde_json::Value> = serde_json::from_str(&findings.stdout).unwrap();
+    let problems = found.iter().filter(|finding| finding["severity"] == "problem").count();
+    assert_eq!((ended.code, findings.code), if problems > 0 { (1, 1) } else { (0, 0) }, "{found:?}");
+    for finding in &found {
+        let said = format!("{}: {}", finding["about"].as_str().unwrap(), finding["says"].as_str().unwrap());
+        let word = finding["severity"].as_str().unwrap();
+        // A latency is another one each time.
+        let beginning = said.split(|c: char| c.is_ascii_digit()).next().unwrap();
+        assert!(ended.stdout.contains(&format!("{word:<7}  {beginning}")), "{said}: {}", ended.stdout);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_is_refused_by_name() {
     let asked = Asked::empty();
     assert_eq!(asked.trawler(&["queue", "ls"]).stdout, "No runs\n");
