@@ -437,7 +437,9 @@ async fn a_page_that_kills_its_crawlers_is_given_up_by_name_and_costs_no_other_p
     let of_run = parent.clone();
     let server = HttpServer::start(move |seen| {
         if seen.target.starts_with("/n07/") {
-            children_of(of_run.load(Ordering::SeqCst)).into_iter().for_each(|pid| signal("-KILL", pid));
+            for pid in children_of(of_run.load(Ordering::SeqCst)) {
+                signal("-KILL", pid);
+            }
         }
         Reply::ok(page(&seen.target))
     })
