@@ -255,7 +255,7 @@ fn tasks_of(lanes: u32, nodes: u32, count: usize) -> Vec<Task> {
     let cursor = "c".repeat(120);
     (0..count)
         .map(|number| {
-            let node = number as u32 % (lanes * nodes);
+            let node = u32::try_from(number).unwrap_or(0) % (lanes * nodes);
             let origin = origins[(node % lanes) as usize].clone();
             Task::new(SectionKey::root_of(name(node)), TaskKind::Page, origin, format!("{cursor}page={number:016}"))
         })

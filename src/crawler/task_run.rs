@@ -249,6 +249,10 @@ impl TaskRun<'_> {
         let storing = Stopwatch::start();
         let committed = self.store(open, effects).await?;
         self.context.progress.add_time(Stage::Store, storing.elapsed());
+        if let Some(followed) = committed.followed {
+            // Whoever did this task first died before the queue was told.
+            return Ok(Done { result: SettleResult::Done { feedback: followed }, documents, bytes });
+        }
         // The queue may have been made anew since they were settled, and not know them.
         feedback.retain(|next| !committed.settled_feedback.contains(&next.id));
         if let Some(task) = committed.look_again {

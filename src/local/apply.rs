@@ -103,6 +103,7 @@ impl Crew {
                 Step::StartCrawler { .. } if self.is_frozen_by_hand().await? => {}
                 Step::StartCrawler { token, group } => self.launcher.start(*token, group),
                 Step::StopCrawlers => self.launcher.stop(),
+                Step::FinishRun { verdict: Verdict::Drained } if self.hand_in_forgotten().await? > 0 => {}
                 Step::FinishRun { verdict } => return Ok(Some(*verdict)),
             }
         }
@@ -165,21 +166,38 @@ impl Crew {
         }
         self.store.seed(&self.state.run, &tasks).await?;
         if !self.resumed {
-            return self.push(tasks).await;
+            return self.push(tasks).await.map(drop);
         }
-        let mut after = None;
+        self.push_pending().await.map(drop)
+    }
+
+    /// Puts in what the store has as pending. Returns how much of it the queue did not know.
+    async fn push_pending(&self) -> Result<u64, LocalError> {
+        let (mut after, mut new) = (None, 0);
         loop {
             let tasks = self.store.pending_tasks(&self.state.run, after, RESUME_BATCH).await?;
-            let Some(last) = tasks.last() else { return Ok(()) };
+            let Some(last) = tasks.last() else { return Ok(new) };
             after = Some(last.id);
-            self.push(tasks).await?;
+            new += self.push(tasks).await?;
         }
     }
 
-    async fn push(&self, tasks: Vec<Task>) -> Result<(), LocalError> {
+    async fn push(&self, tasks: Vec<Task>) -> Result<u64, LocalError> {
         let CrawlContext { queue, patience, .. } = self.context.as_ref();
-        patience.with(|| queue.push(&self.state.run, tasks.clone())).await?;
-        Ok(())
+        Ok(patience.with(|| queue.push(&self.state.run, tasks.clone())).await?.new)
+    }
+
+    /// The queue has nothing left. Tasks that follow from one whose crawlers died each time before the queue was told are in the
+    /// store alone: a run is at its end when the store has none of them either.
+    async fn hand_in_forgotten(&self) -> Result<u64, LocalError> {
+        if !self.has_foreign_queue() {
+            return Ok(0);
+        }
+        let forgotten = self.push_pending().await?;
+        if forgotten > 0 {
+            info!(run = %self.state.run, forgotten, "tasks that only the store knew are handed in");
+        }
+        Ok(forgotten)
     }
 
     /// Whether somebody froze the run in a queue that others can reach, too: crawlers would end as soon as they start.

@@ -25,6 +25,20 @@ pub enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// A word of ours in the tone's colour.
+    pub fn paint(self, word: &str, colours: bool) -> String {
+        let code = match self {
+            _ if !colours => return word.to_owned(),
+            Self::Plain => return word.to_owned(),
+            Self::Good => 32,
+            Self::Warn => 33,
+            Self::Bad => 31,
+        };
+        format!("\u{1b}[{code}m{word}\u{1b}[0m")
+    }
+}
+
 /// A cell: text that others may have written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cell {

@@ -356,6 +356,9 @@ pub struct Committed {
     pub closed: bool,
     /// Of the feedback, the tasks that the run has settled: nobody need do them again.
     pub settled_feedback: Vec<TaskId>,
+    /// The task had been settled before, and this followed from it then, as far as the process that holds the store
+    /// remembers: what follows from it now may be something else, which nobody waits for.
+    pub followed: Option<Vec<Task>>,
     /// It was not closed: this task, which is pending now, begins a second look at the section.
     pub look_again: Option<Task>,
 }

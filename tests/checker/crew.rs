@@ -19,7 +19,7 @@ use crate::stored::Stored;
 use crate::watched::{Behaviour, Layout, Watched};
 
 const CRAWLERS: usize = 8;
-const NODES: usize = 8;
+const NODES: usize = 64;
 const CALLS_PER_S: u64 = 160;
 /// Between one kill and the next.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -95,12 +95,12 @@ fn eight_crawlers_and_redis_are_killed_a_hundred_times_and_nothing_is_lost_doubl
     let kills = kills_asked_for();
     // One kill a second: as many pages as are allowed in that time, and a tenth more.
     let pages = usize::try_from(CALLS_PER_S).unwrap() * kills * 125 / 100 / NODES;
-    let layout = Layout { nodes: NODES, servers: 4, datasets_per_node: pages, page_size: 1 };
+    let layout = Layout { nodes: NODES, servers: 8, datasets_per_node: pages, page_size: 1 };
     let federation = Watched::start_with(layout, |_| Behaviour::answers_after(Duration::ZERO));
     let policy = Policy::of(calls(CALLS_PER_S, 1, false));
     let place = Place::new(&federation, &policy);
     let manifests = place.workplace.read("in.yaml");
-    let crew = format!("tokens: {CRAWLERS}, crawler: {{concurrency: 1}}");
+    let crew = format!("tokens: {CRAWLERS}, crawler: {{concurrency: 4}}");
     place.workplace.write("in.yaml", &manifests.replace("tokens: 1", &crew));
 
     let mut redis = Server::start(&KEEPS);

@@ -29,8 +29,21 @@ fn options_of_redis_may_stand_before_and_after_the_subcommand() {
 }
 
 #[test]
+fn acl_lines_are_printed_without_a_server_and_refused_for_what_is_no_instance() {
+    let ended = Workplace::new().trawler(&["queue", "acl", "--instance", "prod"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let users: Vec<&str> = ended.stdout.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(users, ["trawler-prod-owner", "trawler-prod-crawler"]);
+    assert!(ended.stdout.lines().all(|line| line.contains(" ~trawler:{prod}:* ")), "{}", ended.stdout);
+    let ended = Workplace::new().trawler(&["queue", "acl", "--instance", "x}:* +@all"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
+    assert!(ended.stderr.contains("must have 1 to 63 of a-z"), "{}", ended.stderr);
+}
+
+#[test]
 fn every_subcommand_helps_with_an_example() {
-    for command in ["ls", "show", "lanes", "peek", "dead", "retry", "drop", "freeze", "thaw", "audit"] {
+    for command in ["ls", "show", "lanes", "peek", "dead", "retry", "drop", "freeze", "thaw", "audit", "doctor", "acl"]
+    {
         let ended = Workplace::new().trawler(&["queue", command, "--help"]);
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{command}");
         assert!(ended.stdout.contains(&format!("trawler queue {command}")), "{command}: {}", ended.stdout);

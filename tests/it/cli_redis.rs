@@ -76,10 +76,9 @@ async fn a_queue_in_redis_is_looked_at() {
     assert_eq!((&sheet["status"], &sheet["holders"][0]["uid"]), (&status, &serde_json::json!("crawler-0")));
     let lanes = asked.json(&["lanes", RUN]);
     assert_eq!((&lanes[0]["queued"], &lanes[0]["leased"]), (&serde_json::json!(3), &serde_json::json!(1)));
-    let states: Vec<String> =
-        asked.json(&["peek"]).as_array().unwrap().iter().map(|task| task["state"].to_string()).collect();
-    assert_eq!(states.iter().filter(|state| *state == "\"queued\"").count(), 3, "{states:?}");
-    assert_eq!(states.iter().filter(|state| *state == "\"leased\"").count(), 1, "{states:?}");
+    let tasks = asked.json(&["peek"]);
+    let in_state = |name: &str| tasks.as_array().unwrap().iter().filter(|task| task["state"] == name).count();
+    assert_eq!((in_state("queued"), in_state("leased"), in_state("delayed")), (3, 1, 0), "{tasks}");
     let dead = asked.json(&["dead"]);
     assert_eq!(dead[0]["history"][0]["why"], "the server answered 410 Gone");
     let table = asked.trawler(&["queue", "dead"]);
@@ -112,6 +111,24 @@ async fn a_queue_in_redis_is_put_right() {
     assert_eq!(asked.json(&["audit"]), serde_json::json!({"run": RUN, "repaired": []}));
     let ledger = &asked.json(&["ls"])[0]["ledger"];
     assert_eq!((&ledger["queued"], &ledger["dropped"]), (&serde_json::json!(3), &serde_json::json!(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_what_is_wrong_with_a_server() {
+    let asked = Asked::empty();
+    let ended = asked.trawler(&["queue", "doctor"]);
+    assert_eq!(ended.stderr, "");
+    let findings = asked.trawler(&["queue", "doctor", "-o", "json"]);
+    let found: Vec<serde_json::Value> = serde_json::from_str(&findings.stdout).unwrap();
+    let problems = found.iter().filter(|finding| finding["severity"] == "problem").count();
+    assert_eq!((ended.code, findings.code), if problems > 0 { (1, 1) } else { (0, 0) }, "{found:?}");
+    for finding in &found {
+        let said = format!("{}: {}", finding["about"].as_str().unwrap(), finding["says"].as_str().unwrap());
+        let word = finding["severity"].as_str().unwrap();
+        // A latency is another one each time.
+        let beginning = said.split(|c: char| c.is_ascii_digit()).next().unwrap();
+        assert!(ended.stdout.contains(&format!("{word:<7}  {beginning}")), "{said}: {}", ended.stdout);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

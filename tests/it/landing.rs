@@ -215,6 +215,19 @@ async fn a_try_that_failed_in_one_crawler_counts_for_the_one_that_gives_up() {
 }
 
 #[tokio::test]
+async fn a_task_that_is_done_again_is_followed_by_what_followed_it_first() {
+    let scene = Scene::new().await;
+    let (one, other) = (scene.crawler("one").await, scene.crawler("other").await);
+    let (traversal, _) = scene.open(&one).await;
+    let first = one.commit(&traversal, page("1", &["a"], &["2 at noon"])).await.unwrap();
+    assert_eq!((first.already_settled, first.followed), (false, None));
+    let again = other.commit(&traversal, page("1", &["a"], &["2 at one"])).await.unwrap();
+    assert_eq!((again.already_settled, again.followed), (true, Some(vec![task("2 at noon")])));
+    let pending = scene.store.pending_tasks(&scene.run, None, 10).await.unwrap();
+    assert_eq!(pending, [task("2 at noon")]);
+}
+
+#[tokio::test]
 async fn refusals_are_told_as_what_they_are() {
     let scene = Scene::new().await;
     let crawler = scene.crawler("one").await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,15 @@ fn page(target: &str) -> Vec<u8> {
 impl Scene {
     /// Portals that may be asked so often in a second, all together.
     async fn new(calls_per_s: u32) -> Self {
-        Self::with_server(HttpServer::start(|seen| Reply::ok(page(&seen.target))).await, calls_per_s)
+        let answered = AtomicU32::new(0);
+        let server = HttpServer::start(move |seen| {
+            // Later with each answer: what follows from a page that is asked for again is another task then.
+            let date =
+                UNIX_EPOCH + Duration::from_secs(1_800_000_000 + u64::from(answered.fetch_add(1, Ordering::SeqCst)));
+            Reply::ok(page(&seen.target)).field("Date", httpdate::fmt_http_date(date))
+        })
+        .await;
+        Self::with_server(server, calls_per_s)
     }
 
     fn with_server(server: HttpServer, calls_per_s: u32) -> Self {
@@ -233,6 +241,22 @@ async fn a_crawler_that_is_killed_costs_nothing_but_the_requests_it_had_under_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn crawlers_that_are_killed_all_at_once_lose_nothing_and_leave_nothing_partial() {
+    let scene = Scene::new(60).await;
+    let run = scene.start("out");
+    // A task may be in two crashes and is given up after the third.
+    for asked in [30, 90] {
+        run.crawlers_at_work(3).await;
+        scene.asked_at_least(asked).await;
+        run.crawlers().into_iter().for_each(|pid| signal("-KILL", pid));
+    }
+    let ended = run.end().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(totals(&scene.place.report("out")), [ALL, 0, 0, 0]);
+    assert_eq!(scene.asked().len(), NODES * PAGES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_parent_is_killed_is_resumed_and_its_crawlers_end_by_themselves() {
     let scene = Scene::new(60).await;
     let mut run = scene.start("out");
@@ -413,7 +437,9 @@ async fn a_page_that_kills_its_crawlers_is_given_up_by_name_and_costs_no_other_p
     let of_run = parent.clone();
     let server = HttpServer::start(move |seen| {
         if seen.target.starts_with("/n07/") {
-            children_of(of_run.load(Ordering::SeqCst)).into_iter().for_each(|pid| signal("-KILL", pid));
+            for pid in children_of(of_run.load(Ordering::SeqCst)) {
+                signal("-KILL", pid);
+            }
         }
         Reply::ok(page(&seen.target))
     })

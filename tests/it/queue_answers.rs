@@ -1,9 +1,10 @@
 //! `trawler queue`, over a queue in memory: what each subcommand says, as text and as JSON.
 
 use trawler::local::queue::{
-    Answer, AskError, Audited, Look, Output, audit, choose_dead, choose_run, choose_waiting, dead, drop_tasks, lanes,
-    peek, retry_dead, runs, set_frozen, show,
+    Answer, AskError, Audited, Diagnosis, Look, Output, audit, choose_dead, choose_run, choose_waiting, dead,
+    drop_tasks, lanes, peek, retry_dead, runs, set_frozen, show,
 };
+use trawler::queue::redis::doctor::{Finding, Severity};
 use trawler::queue::{Queue, QueueError, SettleResult};
 use trawler::task::{RunId, TaskId};
 
@@ -286,6 +287,30 @@ async fn an_audit_says_what_it_repaired() {
     let unsound = Audited { run: run(), repaired };
     let text = "Run federation-7: 2 faults repaired\n  the ledger said 3, counted was 4\n  lanes slept\n";
     assert_eq!(table(&busy, &unsound), text);
+}
+
+#[test]
+fn a_diagnosis_has_its_advice_and_says_problem_or_not() {
+    let busy = BusyQueue::empty();
+    let finding = |severity, about: &str, says: &str, advice: &str| Finding {
+        severity,
+        about: about.to_owned(),
+        says: says.to_owned(),
+        advice: advice.to_owned(),
+    };
+    let fine = finding(Severity::Fine, "latency", "the slowest of 20 round trips took 0.3 ms", "");
+    let warning = finding(Severity::Warning, "user", HOSTILE, "");
+    let problem = finding(Severity::Problem, "eviction", "keys are evicted", "set maxmemory-policy noeviction");
+    let sick = Diagnosis { findings: vec![problem, warning, fine.clone()] };
+    let text = "problem  eviction: keys are evicted\n         → set maxmemory-policy noeviction\n\
+                warning  user: evil�[2J�]0;owned��gpj.exe   next�31m鳥\n\
+                fine     latency: the slowest of 20 round trips took 0.3 ms\n";
+    assert_eq!(table(&busy, &sick), text);
+    let coloured = sick.render(&Look { colours: true, ..look(&busy, Output::Table) });
+    assert!(coloured.starts_with("\u{1b}[31mproblem\u{1b}[0m  eviction"), "{coloured:?}");
+    assert_eq!(json(&busy, &sick)[0]["severity"], "problem");
+    assert!(sick.has_problems());
+    assert!(!Diagnosis { findings: vec![fine] }.has_problems());
 }
 
 #[tokio::test]

@@ -77,6 +77,16 @@ pub(super) enum QueueCommand {
         after_help = "Examples:\n  trawler queue audit RUN\n\nThe exit code is 1 if anything was repaired: that is a fault of Trawler's, please report it."
     )]
     Audit(OneArgs),
+    /// See whether the server is fit to hold a queue: what is wrong with it, and what to do
+    #[command(
+        after_help = "Examples:\n  trawler queue doctor --redis redis://HOST\n  trawler queue doctor -o json | jq '.[] | select(.severity == \"problem\")'\n\nThe exit code is 1 if anything is a problem: the queue would not work there, or lose what it holds."
+    )]
+    Doctor(ListArgs),
+    /// Print the users that the queue needs, as lines of an ACL file with PASSWORD where their passwords go
+    #[command(
+        after_help = "Examples:\n  trawler queue acl --instance prod >> users.acl    then put passwords in the place of PASSWORD\n\nIt asks no server."
+    )]
+    Acl,
 }
 
 /// How the answer is printed.

@@ -12,20 +12,34 @@ use super::common::{block_on, colours_on, complain, fail, print, terminal_width}
 use super::exit;
 use crate::clock::{SharedClock, SystemClock};
 use crate::local::queue::{
-    Answer, AskError, Look, Output, audit, choose_dead, choose_run, choose_waiting, dead, drop_tasks, lanes, peek,
-    retry_dead, runs, set_frozen, show,
+    Answer, AskError, Look, Output, acl_lines, audit, choose_dead, choose_run, choose_waiting, dead, doctor,
+    drop_tasks, lanes, peek, retry_dead, runs, set_frozen, show,
 };
+use crate::queue::redis::RedisSettings;
 use crate::queue::{Queue, SharedQueue};
 use crate::task::RunId;
 
 pub(super) fn main(args: QueueArgs) -> u8 {
     let clock = SystemClock::shared();
+    if matches!(args.command, QueueCommand::Acl) {
+        return match acl_lines(&args.redis.instance) {
+            Ok(lines) => {
+                print(lines);
+                exit::OK
+            }
+            Err(error) => failed(&error),
+        };
+    }
     block_on(async move {
+        let settings = match args.redis.settings() {
+            Ok(settings) => settings,
+            Err(code) => return code,
+        };
         let queue = match args.redis.open(clock.clone()) {
             Ok(queue) => queue,
             Err(code) => return code,
         };
-        let asked = Asked { queue, clock };
+        let asked = Asked { queue, settings, clock };
         let done = match args.command {
             QueueCommand::Ls(args) => asked.ls(&args).await,
             QueueCommand::Show(args) => asked.show(&args).await,
@@ -37,14 +51,17 @@ pub(super) fn main(args: QueueArgs) -> u8 {
             QueueCommand::Freeze(args) => asked.set_frozen(&args, true).await,
             QueueCommand::Thaw(args) => asked.set_frozen(&args, false).await,
             QueueCommand::Audit(args) => asked.audit(&args).await,
+            QueueCommand::Doctor(args) => asked.doctor(&args).await,
+            QueueCommand::Acl => Ok(exit::OK),
         };
-        done.unwrap_or_else(|error| fail(&error, if error.is_usage() { exit::USAGE } else { exit::FAILED }))
+        done.unwrap_or_else(|error| failed(&error))
     })
 }
 
 /// The queue that is asked, and the time.
 struct Asked {
     queue: SharedQueue,
+    settings: RedisSettings,
     clock: SharedClock,
 }
 
@@ -132,12 +149,22 @@ impl Asked {
         Ok(exit::OK)
     }
 
+    async fn doctor(&self, args: &ListArgs) -> Done {
+        let diagnosis = doctor(&self.settings).await?;
+        self.print(&diagnosis, &args.output);
+        Ok(if diagnosis.has_problems() { exit::FAILED } else { exit::OK })
+    }
+
     async fn audit(&self, args: &OneArgs) -> Done {
         let run = self.run(args.run.as_ref()).await?;
         let audited = audit(self.queue(), &run).await?;
         self.print(&audited, &args.output);
         Ok(if audited.repaired.is_empty() { exit::OK } else { exit::FAILED })
     }
+}
+
+fn failed(error: &AskError) -> u8 {
+    fail(error, if error.is_usage() { exit::USAGE } else { exit::FAILED })
 }
 
 /// A program that reads the rows must not take a part for the whole.

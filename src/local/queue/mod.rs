@@ -3,6 +3,7 @@
 mod acts;
 mod choose;
 mod dead;
+mod doctor;
 mod lanes;
 mod peek;
 mod reasons;
@@ -19,6 +20,7 @@ pub use self::acts::{
 };
 pub use self::choose::choose_run;
 pub use self::dead::{DeadList, dead};
+pub use self::doctor::{Diagnosis, acl_lines, doctor};
 pub(super) use self::lanes::rate;
 pub use self::lanes::{LaneList, lanes};
 pub use self::peek::{TaskList, peek};

@@ -7,7 +7,7 @@ use crate::queue::{
     BudgetId, Claim, Gate, Holder, JoinRequest, LeaseRef, Leased, MAX_CLAIM_TASKS, Permit, Pushback, Pushed,
     QueueError, ReleaseCause, Released, SettleResult, Settled, Settlement, Unit,
 };
-use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
+use crate::task::{ItemStatus, NodeName, OriginKey, RunId, Task, TaskId};
 use jiff::Timestamp;
 
 /// Tasks, settlements or leases in one call.
@@ -306,12 +306,10 @@ fn read_claim(reader: &mut Reader<'_>, nonce: u64) -> Result<Claim, Unreadable> 
                 let length = reader.array()?.checked_sub(2).ok_or(Unreadable)?;
                 let node = NodeName::from(reader.text()?);
                 let origin = OriginKey::from(reader.text()?);
-                for _ in 0..length {
-                    reader.array_of(5)?;
-                    let (id, status) = (reader.id()?, reader.status()?);
-                    reader.int()?;
-                    let attempt = reader.uint()?;
-                    let task = Reader::task(reader.bytes()?, id, status, &node, &origin)?;
+                for _ in 0..length / 2 {
+                    let id = reader.id()?;
+                    let (status, attempt, payload) = kept(reader.bytes()?)?;
+                    let task = Reader::task(payload, id, status, &node, &origin)?;
                     tasks.push(Leased { task, lease: lease_of(nonce, id), attempt });
                 }
             }
@@ -319,6 +317,15 @@ fn read_claim(reader: &mut Reader<'_>, nonce: u64) -> Result<Claim, Unreadable> 
         }
         _ => Err(Unreadable),
     }
+}
+
+/// A task as it is kept: status, whether it is a dataset, attempts, charges, queue, number in line (`TASK_FORMAT` in
+/// `lua/tasks.lua`), then what [`Writer::task`] packed.
+fn kept(value: &[u8]) -> Result<(ItemStatus, u32, &[u8]), Unreadable> {
+    const HEAD: usize = 14;
+    let (head, payload) = value.split_at_checked(HEAD).ok_or(Unreadable)?;
+    let status = Reader::status_of(i64::from(head[0]))?;
+    Ok((status, u32::from(u16::from_be_bytes([head[2], head[3]])), payload))
 }
 
 /// `None`: the lease is no longer the caller's.

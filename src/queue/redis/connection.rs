@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::RedisSettings;
 use super::address::Address;
 use super::fault::CallError;
+use super::settings::check_instance;
 use crate::queue::QueueError;
 
 /// How long a connection waits, and for what.
@@ -39,9 +40,6 @@ impl Default for Timing {
 /// The pauses between attempts double, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// The longest name of an instance: as a namespace.
-const MAX_INSTANCE: usize = 63;
 
 /// One connection to the server, shared by all calls.
 pub(super) struct Connection {
@@ -73,11 +71,7 @@ impl Connection {
     pub(super) fn new(settings: &RedisSettings, timing: Timing) -> Result<Self, QueueError> {
         let address = Address::parse(settings)?;
         let instance = settings.instance.as_str();
-        let is_sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-        if instance.is_empty() || instance.len() > MAX_INSTANCE || !instance.chars().all(is_sound) {
-            let why = format!("the instance {instance:?} can't be one: it must have 1 to 63 of a-z, 0-9, '-' and '.'");
-            return Err(QueueError::Refused { why });
-        }
+        check_instance(instance)?;
         Ok(Self { address, prefix: format!("trawler:{{{instance}}}:"), timing, state: Mutex::default() })
     }
 

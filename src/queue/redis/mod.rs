@@ -33,7 +33,7 @@ use self::bell::Bell;
 use self::calls::{Caller, Calls};
 use self::connection::Connection;
 pub use self::connection::Timing;
-pub use self::settings::RedisSettings;
+pub use self::settings::{RedisSettings, check_instance};
 use super::{
     Claim, DeadTask, Holder, HolderStatus, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue,
     QueueError, QueuedTask, ReleaseCause, Released, RunConfig, RunStatus, Settled, Settlement, SharedQueue, Woken,

@@ -179,7 +179,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn status(&mut self) -> Result<ItemStatus, Unreadable> {
-        Ok(match self.int()? {
+        Self::status_of(self.int()?)
+    }
+
+    /// The status of this number.
+    pub(super) fn status_of(number: i64) -> Result<ItemStatus, Unreadable> {
+        Ok(match number {
             0 => ItemStatus::Error,
             1 => ItemStatus::Modified,
             2 => ItemStatus::NewItem,

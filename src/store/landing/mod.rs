@@ -4,6 +4,7 @@
 //! share. Crawlers of that process are given it as it is; crawlers of other processes reach it through a socket
 //! ([`served`]). So each section is opened once, whoever works on it, and limits and counts hold over all of them.
 
+mod followed;
 mod sections;
 #[cfg(unix)]
 pub mod served;

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use super::super::{ClosedOrigin, Committed, Opened, SharedStore, SoFar, StoreError, TaskEffects, Traversal};
+use super::followed::Followed;
 use super::tries::Tries;
 use super::{FailedTry, Landing};
 use crate::finding::{Checkpoint, Validators};
@@ -20,6 +21,7 @@ pub struct StoreLanding {
     /// Sections under way: as many as are open, not as many as the run has.
     sections: Mutex<HashMap<SectionKey, Arc<OnceCell<OpenSection>>>>,
     tries: Tries,
+    followed: Followed,
 }
 
 /// A section whose traversal is open.
@@ -40,7 +42,7 @@ enum NotOpen {
 impl StoreLanding {
     /// A landing before this store.
     pub fn new(store: SharedStore) -> Self {
-        Self { store, sections: Mutex::default(), tries: Tries::default() }
+        Self { store, sections: Mutex::default(), tries: Tries::default(), followed: Followed::default() }
     }
 
     async fn open(&self, run: &RunId, section: &SectionKey) -> Result<OpenSection, NotOpen> {
@@ -87,7 +89,14 @@ impl Landing for StoreLanding {
 
     async fn commit(&self, traversal: &Traversal, mut effects: TaskEffects) -> Result<Committed, StoreError> {
         self.tries.settle(&mut effects);
-        let committed = self.store.commit(traversal, effects).await?;
+        let (task, mut feedback) = (effects.task, effects.feedback.clone());
+        let mut committed = self.store.commit(traversal, effects).await?;
+        if committed.already_settled {
+            committed.followed = self.followed.from(task);
+        } else {
+            feedback.extend(committed.look_again.clone());
+            self.followed.keep(task, feedback);
+        }
         if committed.closed {
             self.forget(&traversal.section);
         } else {

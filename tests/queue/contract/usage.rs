@@ -21,7 +21,7 @@ struct Crowd {
 }
 
 const CALLS_PER_S: u64 = 14;
-const SECONDS: u64 = 6;
+const SECONDS: u64 = 5;
 const TICK_MS: u64 = 10;
 
 pub(super) async fn crawlers_of_many_runs_use_nine_tenths_of_a_shared_budget(make: MakeQueue) {

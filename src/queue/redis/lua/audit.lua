@@ -11,18 +11,18 @@ local function relist(X, index)
   local lane = lane_of(X, queue[QUEUE_LANE])
   local pool_index = lane[LANE_POOL]
   local pool = pool_of(X, pool_index)
-  if not is_listed(queues_key(X, queue[QUEUE_LANE]), lane, queue, index) then
+  if not is_listed(keys_of.queues(X, queue[QUEUE_LANE]), lane, queue, index) then
     if queue[TICKET] > 0 then
       queue[TICKET] = 0
       lane[LANE_ACTIVE], pool[POOL_ACTIVE] = lane[LANE_ACTIVE] - 1, pool[POOL_ACTIVE] - 1
     end
     list_queue(X, index)
   end
-  if lane[LANE_PARKED] == 0 and not is_listed(lanes_key(X, pool_index), pool, lane, queue[QUEUE_LANE]) then
+  if lane[LANE_PARKED] == 0 and not is_listed(keys_of.lanes(X, pool_index), pool, lane, queue[QUEUE_LANE]) then
     lane[TICKET] = 0
   end
   local group = pool[POOL_GROUP]
-  if pool[POOL_PARKED] == 0 and not is_listed(pools_key(X, group), group_of(X, group), pool, pool_index) then
+  if pool[POOL_PARKED] == 0 and not is_listed(keys_of.pools(X, group), group_of(X, group), pool, pool_index) then
     pool[TICKET] = 0
   end
   list_lane(X, queue[QUEUE_LANE])
@@ -61,7 +61,7 @@ local function audit_queues(X, from)
   for index = from, last do
     local queue = queue_of(X, index)
     local node = node_of(X, queue[QUEUE_NODE])
-    local tasks = call('ZCARD', tasks_key(X, index))
+    local tasks = call('ZCARD', keys_of.tasks(X, index))
     counted = counted + tasks + queue[QUEUE_SUSPECTS]
     if tasks ~= queue[QUEUE_TASKS] then
       said[#said + 1] = 'the node ' .. node[NODE_NAME] .. ' had ' .. tasks .. ' ready tasks, counted were ' .. queue[QUEUE_TASKS]
@@ -74,10 +74,10 @@ local function audit_queues(X, from)
       local lane = lane_of(X, queue[QUEUE_LANE])
       local pool = pool_of(X, lane[LANE_POOL])
       local group = pool[POOL_GROUP]
-      local reachable = is_listed(queues_key(X, queue[QUEUE_LANE]), lane, queue, index)
+      local reachable = is_listed(keys_of.queues(X, queue[QUEUE_LANE]), lane, queue, index)
         and (lane[LANE_PARKED] == 1
-          or (is_listed(lanes_key(X, lane[LANE_POOL]), pool, lane, queue[QUEUE_LANE])
-            and (pool[POOL_PARKED] ~= 0 or is_listed(pools_key(X, group), group_of(X, group), pool, lane[LANE_POOL]))))
+          or (is_listed(keys_of.lanes(X, lane[LANE_POOL]), pool, lane, queue[QUEUE_LANE])
+            and (pool[POOL_PARKED] ~= 0 or is_listed(keys_of.pools(X, group), group_of(X, group), pool, lane[LANE_POOL]))))
       if not reachable then
         said[#said + 1] = 'ready tasks of the node ' .. node[NODE_NAME] .. ' could not be reached'
         relist(X, index)
@@ -95,21 +95,21 @@ end
 -- Tasks, by a cursor of the hash: does each stand somewhere? Answers the next cursor ('0': all were looked at), sentences.
 local function audit_tasks(X, cursor)
   local said = {}
-  local scanned = call('HSCAN', all_key(X), cursor, 'COUNT', 100)
+  local scanned = call('HSCAN', keys_of.all(X), cursor, 'COUNT', 100)
   local pairs_ = scanned[2]
   local holders
   for position = 1, min(#pairs_, 1000), 2 do
     local id, value = pairs_[position], pairs_[position + 1]
     if value ~= '' then
       local status, _, _, charges, index, seq = struct.unpack(TASK_FORMAT, value)
-      local stands = call('ZSCORE', tasks_key(X, index), id) or call('ZSCORE', delayed_key(X), id) or call('ZSCORE', suspects_key(X), id)
+      local stands = call('ZSCORE', keys_of.tasks(X, index), id) or call('ZSCORE', keys_of.delayed(X), id) or call('ZSCORE', keys_of.suspects(X), id)
       if not stands then
         holders = holders or call('HKEYS', X.R .. 'h')
         for _, token in ipairs(holders) do
-          stands = stands or call('HEXISTS', leases_key(X, token), id) == 1
+          stands = stands or call('HEXISTS', keys_of.leases(X, token), id) == 1
         end
         for _, token in ipairs(stands and {} or call('SMEMBERS', X.R .. 'k')) do
-          stands = stands or call('HEXISTS', leases_key(X, token), id) == 1
+          stands = stands or call('HEXISTS', keys_of.leases(X, token), id) == 1
         end
       end
       if not stands then
@@ -128,13 +128,13 @@ local function audit_ledger(X, steps, queued)
   if run[RUN_STEPS] ~= steps then
     return false
   end
-  local delayed, leased = call('ZCARD', delayed_key(X)), 0
+  local delayed, leased = call('ZCARD', keys_of.delayed(X)), 0
   for _, token in ipairs(call('HKEYS', X.R .. 'h')) do
-    leased = leased + call('HLEN', leases_key(X, token))
+    leased = leased + call('HLEN', keys_of.leases(X, token))
   end
   for _, token in ipairs(call('SMEMBERS', X.R .. 'k')) do
     if not holder_of(X, tonumber(token)) then
-      leased = leased + call('HLEN', leases_key(X, token))
+      leased = leased + call('HLEN', keys_of.leases(X, token))
     end
   end
   local discovered = queued + delayed + leased + run[RUN_DONE] + run[RUN_DEAD] + run[RUN_DROPPED]

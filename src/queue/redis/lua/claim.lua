@@ -9,9 +9,9 @@ local function next_tasks(X, index, wanted)
   end
   if ahead.taken == #ahead.ids then
     local from = ahead.taken - ahead.removed
-    local ids = call('ZRANGE', tasks_key(X, index), from, from + wanted - 1)
+    local ids = call('ZRANGE', keys_of.tasks(X, index), from, from + wanted - 1)
     if #ids > 0 then
-      local values = call('HMGET', all_key(X), unpack(ids))
+      local values = call('HMGET', keys_of.all(X), unpack(ids))
       for position = 1, #ids do
         ahead.ids[#ahead.ids + 1], ahead.values[#ahead.values + 1] = ids[position], values[position]
       end
@@ -24,7 +24,7 @@ end
 local function remove_taken(X)
   for index, ahead in pairs(X.ahead) do
     if ahead.taken > 0 then
-      call('ZREMRANGEBYRANK', tasks_key(X, index), 0, ahead.taken - 1)
+      call('ZREMRANGEBYRANK', keys_of.tasks(X, index), 0, ahead.taken - 1)
     end
   end
 end
@@ -59,43 +59,63 @@ local function comes_to_budget(X, index, pool)
   return true
 end
 
--- Takes what the gates charge for a task that left its queue.
-local function spend(X, queue, calls, has_more)
+-- Takes what the gates charge for tasks that left their queue.
+local function spend(X, queue, calls, has_more, tasks)
   local lane = lane_of(X, queue[QUEUE_LANE])
-  lane[LANE_QUEUED], lane[LANE_LEASED], lane[LANE_SINCE], lane[0] = lane[LANE_QUEUED] - 1, lane[LANE_LEASED] + 1, now, true
+  lane[LANE_QUEUED], lane[LANE_LEASED], lane[LANE_SINCE], lane[0] = lane[LANE_QUEUED] - tasks, lane[LANE_LEASED] + tasks, now, true
   local pool_index = lane[LANE_POOL]
   local pool = pool_of(X, pool_index)
   local budget_index = pool[POOL_BUDGET]
   local budget = budget_of(budget_index)
-  budget_spend(budget_index, budget, calls)
-  budget[BUDGET_UNDER_WAY], budget[0] = budget[BUDGET_UNDER_WAY] + 1, true
+  budget_spend(budget_index, budget, calls * tasks)
+  budget[BUDGET_UNDER_WAY], budget[0] = budget[BUDGET_UNDER_WAY] + tasks, true
   if budget[BUDGET_RUNS] > 1 then
     has_more = has_more or pool[POOL_ACTIVE] > 1
     way.takes(budget_index, X, pool_index, pool, calls, has_more, budget_is_full(budget))
   end
   local origin = origin_of(lane[LANE_ORIGIN])
-  origin_began(origin)
-  origin_sent(origin)
+  origin[ORIGIN_UNDER_WAY], origin[ORIGIN_SENT_AT], origin[0] = origin[ORIGIN_UNDER_WAY] + tasks, now, true
   return lane, budget_index
 end
 
--- Leases a task to the claiming holder.
-local function grant(X, hand, id, value, queue, lane, lane_index, budget_index, calls)
-  local status, is_dataset, attempts, charges, queue_index, seq = struct.unpack(TASK_FORMAT, value)
-  local payload = string.sub(value, TASK_HEAD + 1)
-  local n = #hand.tasks
-  hand.tasks[n + 1], hand.tasks[n + 2] = id, pack_task(status, is_dataset, attempts + 1, charges, queue_index, seq, payload)
-  hand.leases[n + 1] = id
-  hand.leases[n + 2] = struct.pack(LEASE_FORMAT, hand.nonce, lane_index, lane[LANE_ORIGIN], budget_index, calls, now, hand.expires, 0)
-  hand.count = hand.count + 1
+-- Leases tasks of a queue to the claiming holder: those from a position on in these lists.
+local function grant(X, hand, ids, values, from, tasks, queue, lane, lane_index, budget_index, calls)
+  local lease = struct.pack(LEASE_FORMAT, hand.nonce, lane_index, lane[LANE_ORIGIN], budget_index, calls, now, hand.expires, 0)
   if hand.queue ~= queue then
     hand.queue = queue
     hand.row = { node_of(X, queue[QUEUE_NODE])[NODE_NAME], origin_of(lane[LANE_ORIGIN])[ORIGIN_KEY] }
     hand.rows[#hand.rows + 1] = hand.row
   end
-  local row = hand.row
-  row[#row + 1] = { id, status, is_dataset, attempts, payload }
-  hand.is_alone = charges > 0
+  local row, leases = hand.row, hand.leases
+  local n, m = #row, #leases
+  for position = from, from + tasks - 1 do
+    row[n + 1], row[n + 2] = ids[position], values[position]
+    leases[m + 1], leases[m + 2] = ids[position], lease
+    n, m = n + 2, m + 2
+  end
+  hand.count = hand.count + tasks
+end
+
+-- How many of a queue's tasks can go at once, without looking at the gates between them: what is decided for the first holds
+-- for them all. At a budget that runs share, or that spreads its calls, each is looked at.
+local function tasks_at_once(X, hand, group, pool, lane, queue, budget, origin)
+  if budget[BUDGET_RUNS] > 1 or budget[BUDGET_PROMISES] > 0 or budget[BUDGET_PERMILLE] < FULL_RATE then
+    return 1
+  end
+  local tasks = min(hand.max - hand.count, group[LEFT], pool[LEFT], lane[LEFT], queue[QUEUE_TASKS])
+  tasks = min(tasks, X.r[RUN_ORIGIN_MAX] - origin[ORIGIN_UNDER_WAY])
+  if budget[BUDGET_MAX] > 0 then
+    tasks = min(tasks, budget[BUDGET_MAX] - budget[BUDGET_UNDER_WAY])
+  end
+  for _, limit in ipairs(budget[BUDGET_LIMITS]) do
+    if limit[LIMIT_UNIT] == UNIT_CALLS then
+      if limit[LIMIT_EVEN] == 1 then
+        return 1
+      end
+      tasks = min(tasks, limit[LIMIT_AMOUNT] - limit[LIMIT_USED] - limit[LIMIT_DEBT])
+    end
+  end
+  return max(1, tasks)
 end
 
 -- Hands out the next task of a pool. Returns false if the pool has none that may go: it has left the turns then.
@@ -107,7 +127,7 @@ local function next_of_pool(X, hand, group_index, pool_index)
   local budget_index = pool[POOL_BUDGET]
   local budget = budget_of(budget_index)
   while hand.visits > 0 do
-    local lane_index = first_turn(X, lanes_key(X, pool_index), pool, lane_of)
+    local lane_index = first_turn(X, keys_of.lanes(X, pool_index), pool, lane_of)
     if not lane_index then
       leave_pool(X, pool_index)
       return false
@@ -118,7 +138,7 @@ local function next_of_pool(X, hand, group_index, pool_index)
       hand.visits = hand.visits - 1
       park_lane(X, lane_index)
     else
-      queue_index = first_turn(X, queues_key(X, lane_index), lane, queue_of)
+      queue_index = first_turn(X, keys_of.queues(X, lane_index), lane, queue_of)
       if not queue_index then
         hand.visits = hand.visits - 1
         leave_lane(X, lane_index)
@@ -143,22 +163,27 @@ local function next_of_pool(X, hand, group_index, pool_index)
         park_pool(X, pool_index, until_)
         return false
       end
-      ahead = ahead or next_tasks(X, queue_index, min(hand.max - hand.count, lane[LEFT]))
-      local position = ahead.taken + 1
-      if not ahead.ids[position] then
+      local group, tasks = group_of(X, group_index), 1
+      if node[NODE_CALLS] == 1 then
+        tasks = tasks_at_once(X, hand, group, pool, lane, queue, budget, origin_of(lane[LANE_ORIGIN]))
+      end
+      ahead = ahead or next_tasks(X, queue_index, tasks)
+      local from = ahead.taken + 1
+      tasks = min(tasks, #ahead.ids - ahead.taken)
+      if tasks == 0 then
         -- Less stands there than was counted: `audit` says so; others must not wait for it.
         queue[QUEUE_TASKS], queue[0] = 0, true
         unlist_queue(X, queue_index)
         return true
       end
-      ahead.taken = position
-      queue[QUEUE_TASKS], queue[0] = queue[QUEUE_TASKS] - 1, true
+      ahead.taken = ahead.taken + tasks
+      queue[QUEUE_TASKS], queue[0] = queue[QUEUE_TASKS] - tasks, true
       local is_last = queue[QUEUE_TASKS] == 0
-      spend(X, queue, calls, not is_last)
-      grant(X, hand, ahead.ids[position], ahead.values[position], queue, lane, lane_index, budget_index, calls)
-      served(queues_key(X, lane_index), lane, queue, queue_index, node_stride(node[NODE_PRIORITY]))
-      served(lanes_key(X, pool_index), pool, lane, lane_index, floor(STRIDE / max(1, lane[LANE_ACTIVE])))
-      served(pools_key(X, group_index), group_of(X, group_index), pool, pool_index, floor(STRIDE / max(1, pool[POOL_ACTIVE])))
+      spend(X, queue, calls, not is_last, tasks)
+      grant(X, hand, ahead.ids, ahead.values, from, tasks, queue, lane, lane_index, budget_index, calls)
+      served(keys_of.queues(X, lane_index), lane, queue, queue_index, node_stride(node[NODE_PRIORITY]), tasks)
+      served(keys_of.lanes(X, pool_index), pool, lane, lane_index, floor(STRIDE / max(1, lane[LANE_ACTIVE])), tasks)
+      served(keys_of.pools(X, group_index), group, pool, pool_index, floor(STRIDE / max(1, pool[POOL_ACTIVE])), tasks)
       if is_last then
         unlist_queue(X, queue_index)
       end
@@ -193,13 +218,13 @@ local function first_suspects(X, group)
   if X.r[RUN_SUSPECTS] == 0 then
     return found
   end
-  local key, from = suspects_key(X), '-inf'
+  local key, from = keys_of.suspects(X), '-inf'
   for _ = 1, MOST_SUSPECT_QUEUES do
     local id = call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, 1)[1]
     if not id then
       break
     end
-    local value = call('HGET', all_key(X), id)
+    local value = call('HGET', keys_of.all(X), id)
     local _, _, _, _, index = struct.unpack(TASK_FORMAT, value)
     local queue = queue_of(X, index)
     local node = node_of(X, queue[QUEUE_NODE])
@@ -253,12 +278,13 @@ end
 local function hand_out_suspect(X, hand, suspect)
   local id, value, index = suspect[1], suspect[2], suspect[3]
   local queue = queue_of(X, index)
-  call('ZREM', suspects_key(X), id)
+  call('ZREM', keys_of.suspects(X), id)
   queue[QUEUE_SUSPECTS], queue[0] = queue[QUEUE_SUSPECTS] - 1, true
   X.r[RUN_SUSPECTS] = X.r[RUN_SUSPECTS] - 1
   local calls = string.byte(value, 2) == 1 and node_of(X, queue[QUEUE_NODE])[NODE_CALLS] or 1
-  local lane, budget_index = spend(X, queue, calls, queue[QUEUE_TASKS] > 0)
-  grant(X, hand, id, value, queue, lane, queue[QUEUE_LANE], budget_index, calls)
+  local lane, budget_index = spend(X, queue, calls, queue[QUEUE_TASKS] > 0, 1)
+  grant(X, hand, { id }, { value }, 1, 1, queue, lane, queue[QUEUE_LANE], budget_index, calls)
+  hand.is_alone = true
 end
 
 local function earliest(a, b)
@@ -282,15 +308,14 @@ end
 -- What the holder's last claim gave: its answer was lost.
 local function claimed_before(X, token, nonce)
   local rows = {}
-  local leases = call('HGETALL', leases_key(X, token))
+  local leases = call('HGETALL', keys_of.leases(X, token))
   for position = 1, #leases, 2 do
     local id, lease = leases[position], read_lease(leases[position + 1])
     if lease[1] == nonce then
-      local value = call('HGET', all_key(X), id)
-      local status, is_dataset, attempts, _, queue = struct.unpack(TASK_FORMAT, value)
+      local value = call('HGET', keys_of.all(X), id)
+      local _, _, _, _, queue = struct.unpack(TASK_FORMAT, value)
       local name = node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_NAME]
-      local task = { id, status, is_dataset, max(0, attempts - 1), string.sub(value, TASK_HEAD + 1) }
-      rows[#rows + 1] = { name, origin_of(lease[3])[ORIGIN_KEY], task }
+      rows[#rows + 1] = { name, origin_of(lease[3])[ORIGIN_KEY], id, value }
     end
   end
   return #rows > 0 and { 'tasks', rows } or { 'wait', now, X.r[RUN_SEQUENCE] }
@@ -309,13 +334,13 @@ local function claim(X, token, holder, most, nonce)
   local group = holder[HOLDER_GROUP]
   local has_more_timers = advance_group(X, group)
   X.ahead = {}
-  local hand = { max = most, count = 0, nonce = nonce, expires = now + run[RUN_LEASE], rows = {}, tasks = {}, leases = {}, visits = MOST_VISITS }
+  local hand = { max = most, count = 0, nonce = nonce, expires = now + run[RUN_LEASE], rows = {}, leases = {}, visits = MOST_VISITS }
   local offered, suspect = offer(X, token, holder, group, most)
   if offered == OFFER_SUSPECT then
     hand_out_suspect(X, hand, suspect)
   end
   while offered == OFFER_ANY and hand.count < most and hand.visits > 0 do
-    local pool = first_turn(X, pools_key(X, group), group_of(X, group), pool_of)
+    local pool = first_turn(X, keys_of.pools(X, group), group_of(X, group), pool_of)
     if not pool then
       break
     end
@@ -325,8 +350,7 @@ local function claim(X, token, holder, most, nonce)
   end
   if hand.count > 0 then
     remove_taken(X)
-    call('HSET', leases_key(X, token), unpack(hand.leases))
-    call('HSET', all_key(X), unpack(hand.tasks))
+    call('HSET', keys_of.leases(X, token), unpack(hand.leases))
     run[RUN_QUEUED], run[RUN_LEASED] = run[RUN_QUEUED] - hand.count, run[RUN_LEASED] + hand.count
     holder[HOLDER_UNDER_WAY], holder[0] = holder[HOLDER_UNDER_WAY] + hand.count, true
     holder[HOLDER_ALONE] = hand.is_alone and 1 or 0

@@ -69,8 +69,8 @@ local function delete_portion(R)
     for index = left, max(1, left - 199), -1 do
       local lane = call('HGET', m, 'l' .. index)
       if lane then
-        lane = unpack_record(lane)
-        local pool = unpack_record(call('HGET', m, 'p' .. lane[LANE_POOL]))
+        lane = read.l(lane)
+        local pool = read.p(call('HGET', m, 'p' .. lane[LANE_POOL]))
         keys[#keys + 1] = R .. 'a' .. lane[LANE_ORIGIN] .. ':' .. pool[POOL_GROUP]
       end
       keys[#keys + 1] = R .. 'q' .. index
@@ -131,7 +131,7 @@ local function collect_old_gates()
     local field = gates[position]
     fields[#fields + 1] = field
     if string.byte(field) == 98 then -- b
-      drop_lists(string.sub(field, 2), unpack_record(gates[position + 1])[BUDGET_LIMITS])
+      drop_lists(string.sub(field, 2), read.b(gates[position + 1])[BUDGET_LIMITS])
     end
   end
   call_many(fields)
@@ -148,7 +148,7 @@ local function collect_gone()
   if call('HEXISTS', R .. 'm', 'queues left') == 0 then
     local record = call('HGET', R .. 'm', 'r')
     if record then
-      local run = unpack_record(record)
+      local run = read.r(record)
       call('HSET', R .. 'm', 'queues left', max(run[RUN_QUEUES], run[RUN_LANES], run[RUN_POOLS], run[RUN_GROUPS]))
     end
   end

@@ -181,16 +181,16 @@ local function drop_node(X, index, most)
     local queue_index = queues[position + 1]
     unlist_queue(X, queue_index)
     local queue = queue_of(X, queue_index)
-    local ids = call('ZRANGE', tasks_key(X, queue_index), 0, most - 1)
+    local ids = call('ZRANGE', keys_of.tasks(X, queue_index), 0, most - 1)
     if #ids > 0 then
-      call('ZREMRANGEBYRANK', tasks_key(X, queue_index), 0, #ids - 1)
+      call('ZREMRANGEBYRANK', keys_of.tasks(X, queue_index), 0, #ids - 1)
       queue[QUEUE_TASKS] = queue[QUEUE_TASKS] - #ids
     end
     if queue[QUEUE_SUSPECTS] > 0 then
       local from, to = place_of_suspect(queue_index, 0), '(' .. string.format('%.0f', place_of_suspect(queue_index + 1, 0))
-      local suspects = call('ZRANGEBYSCORE', suspects_key(X), from, to, 'LIMIT', 0, most)
+      local suspects = call('ZRANGEBYSCORE', keys_of.suspects(X), from, to, 'LIMIT', 0, most)
       for _, id in ipairs(suspects) do
-        call('ZREM', suspects_key(X), id)
+        call('ZREM', keys_of.suspects(X), id)
         ids[#ids + 1] = id
       end
       queue[QUEUE_SUSPECTS] = queue[QUEUE_SUSPECTS] - #suspects
@@ -213,13 +213,13 @@ end
 
 -- Drops delayed tasks of removed nodes, from a position in the row. Answers the next position; 0: all were looked at.
 local function drop_delayed(X, from)
-  local ids = call('ZRANGE', delayed_key(X), from, from + 99)
+  local ids = call('ZRANGE', keys_of.delayed(X), from, from + 99)
   local kept = 0
   for _, id in ipairs(ids) do
-    local task = call('HGET', all_key(X), id)
+    local task = call('HGET', keys_of.all(X), id)
     local _, _, _, _, queue = struct.unpack(TASK_FORMAT, task)
     if node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 1 then
-      call('ZREM', delayed_key(X), id)
+      call('ZREM', keys_of.delayed(X), id)
       end_task(X, id)
       X.r[RUN_DELAYED], X.r[RUN_DROPPED] = X.r[RUN_DELAYED] - 1, X.r[RUN_DROPPED] + 1
     else

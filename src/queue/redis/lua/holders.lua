@@ -7,7 +7,7 @@ local MOST_RELEASED = 100
 
 -- Ends leases of a holder, at most so many. Returns tasks put back, tasks that are dead, and whether more are left.
 local function end_leases(X, token, cause)
-  local key = leases_key(X, token)
+  local key = keys_of.leases(X, token)
   local leases = call('HGETALL', key)
   local requeued, dead, most = 0, 0, min(#leases, 2 * MOST_RELEASED)
   for position = 1, most, 2 do
@@ -15,23 +15,21 @@ local function end_leases(X, token, cause)
     call('HDEL', key, id)
     end_lease(X, token, id, lease)
     if cause == CAUSE_CRASHED then
-      local task = call('HGET', all_key(X), id)
+      local task = call('HGET', keys_of.all(X), id)
       local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
-      task = pack_task(status, is_dataset, attempts, charges + 1, queue, seq, string.sub(task, TASK_HEAD + 1))
-      call('HSET', all_key(X), id, task)
+      task = pack_task(status, is_dataset, attempts + 1, charges + 1, queue, seq, string.sub(task, TASK_HEAD + 1))
+      call('HSET', keys_of.all(X), id, task)
       if charges + 1 >= X.r[RUN_MAX_CHARGES] then
-        bury(X, id, CRASHED)
+        bury(X, id, CRASHED, 0)
         dead = dead + 1
       else
         note_failure(X, id, CRASHED)
-        put_back(X, id, task, false)
+        put_back(X, id, task, false, false)
         requeued = requeued + 1
       end
-    elseif cause == nil then
-      put_back(X, id, call('HGET', all_key(X), id), false)
-      requeued = requeued + 1
     else
-      put_back_untried(X, id)
+      -- Who was replaced had tried; who was released had not.
+      put_back(X, id, call('HGET', keys_of.all(X), id), false, cause == nil)
       requeued = requeued + 1
     end
   end
@@ -57,7 +55,7 @@ local function join(X, token, uid, group_name)
     run[RUN_HOLDERS] = run[RUN_HOLDERS] + 1
   end
   run[RUN_FENCES] = run[RUN_FENCES] + 1
-  X.h[token] = { run[RUN_FENCES], uid, group_for(X, group_name), 0, 0, 0, 0, 0, 0, '', [0] = true }
+  X.h[token] = { run[RUN_FENCES], uid, group_for(X, group_name), 0, 0, 0, 0, 0, 0, '\0\0\0\0\0\0\0\0', [0] = true }
   local _, _, has_more = end_leases(X, token, nil)
   X.h[token][HOLDER_UNDER_WAY], X.h[token][HOLDER_ALONE] = 0, 0
   changed(X)

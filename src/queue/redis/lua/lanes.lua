@@ -5,19 +5,19 @@
 -- A closed budget takes its pool out of the turns, a closed origin its lanes. An origin that opens wakes one lane per
 -- group and gives it the baton; when a claim has looked at that lane it goes on to the next.
 
-local function pools_key(X, group) return X.R .. 'tg' .. group end
-local function lanes_key(X, pool) return X.R .. 'tp' .. pool end
-local function queues_key(X, lane) return X.R .. 'tl' .. lane end
-local function timers_key(X, group) return X.R .. 't' .. group end
-local function tasks_key(X, queue) return X.R .. 'q' .. queue end
-local function sleepers_key(X, origin, group) return X.R .. 'a' .. origin .. ':' .. group end
+function keys_of.pools(X, group) return X.R .. 'tg' .. group end
+function keys_of.lanes(X, pool) return X.R .. 'tp' .. pool end
+function keys_of.queues(X, lane) return X.R .. 'tl' .. lane end
+function keys_of.timers(X, group) return X.R .. 't' .. group end
+function keys_of.tasks(X, queue) return X.R .. 'q' .. queue end
+function keys_of.sleepers(X, origin, group) return X.R .. 'a' .. origin .. ':' .. group end
 
 -- Lists a pool that does not wait at its budget.
 local function list_pool(X, index)
   local pool = pool_of(X, index)
   if pool[POOL_PARKED] == 0 and pool[TICKET] == 0 then
     local group = pool[POOL_GROUP]
-    enter_turns(X, pools_key(X, group), group_of(X, group), pool, index)
+    enter_turns(X, keys_of.pools(X, group), group_of(X, group), pool, index)
     X.has_woken = true
   end
 end
@@ -30,7 +30,7 @@ local function list_lane(X, index)
   end
   local pool = lane[LANE_POOL]
   if lane[TICKET] == 0 then
-    enter_turns(X, lanes_key(X, pool), pool_of(X, pool), lane, index)
+    enter_turns(X, keys_of.lanes(X, pool), pool_of(X, pool), lane, index)
   end
   list_pool(X, pool)
 end
@@ -47,7 +47,7 @@ local function list_queue(X, index)
   end
   local lane_index = queue[QUEUE_LANE]
   local lane = lane_of(X, lane_index)
-  enter_turns(X, queues_key(X, lane_index), lane, queue, index)
+  enter_turns(X, keys_of.queues(X, lane_index), lane, queue, index)
   local pool = pool_of(X, lane[LANE_POOL])
   lane[LANE_ACTIVE], lane[0] = lane[LANE_ACTIVE] + 1, true
   pool[POOL_ACTIVE], pool[0] = pool[POOL_ACTIVE] + 1, true
@@ -60,7 +60,7 @@ local function unlist_queue(X, index)
     return
   end
   local lane = lane_of(X, queue[QUEUE_LANE])
-  leave_turns(queues_key(X, queue[QUEUE_LANE]), lane, queue, index)
+  leave_turns(keys_of.queues(X, queue[QUEUE_LANE]), lane, queue, index)
   local pool = pool_of(X, lane[LANE_POOL])
   lane[LANE_ACTIVE], lane[0] = lane[LANE_ACTIVE] - 1, true
   pool[POOL_ACTIVE], pool[0] = pool[POOL_ACTIVE] - 1, true
@@ -68,12 +68,12 @@ end
 
 local function leave_lane(X, index)
   local lane = lane_of(X, index)
-  leave_turns(lanes_key(X, lane[LANE_POOL]), pool_of(X, lane[LANE_POOL]), lane, index)
+  leave_turns(keys_of.lanes(X, lane[LANE_POOL]), pool_of(X, lane[LANE_POOL]), lane, index)
 end
 
 local function leave_pool(X, index)
   local pool = pool_of(X, index)
-  leave_turns(pools_key(X, pool[POOL_GROUP]), group_of(X, pool[POOL_GROUP]), pool, index)
+  leave_turns(keys_of.pools(X, pool[POOL_GROUP]), group_of(X, pool[POOL_GROUP]), pool, index)
 end
 
 -- Wakes the first waiting lane that can go, if the origin is open.
@@ -81,7 +81,7 @@ local function pass_baton(X, origin_index_, group)
   local origin = origin_of(origin_index_)
   local looks = MOST_VISITS
   while looks > 0 and origin_is_open(X, origin) do
-    local woken = call('LPOP', sleepers_key(X, origin_index_, group))
+    local woken = call('LPOP', keys_of.sleepers(X, origin_index_, group))
     if not woken then
       return
     end
@@ -133,7 +133,7 @@ local function origin_changed_for(X, index)
         pass_baton(X, index, group)
       elseif waiting[position + 2] ~= origin[ORIGIN_CLOSED_UNTIL] then
         waiting[position + 2], origin[0] = origin[ORIGIN_CLOSED_UNTIL], true
-        call('ZADD', timers_key(X, group), origin[ORIGIN_CLOSED_UNTIL], 'o' .. index)
+        call('ZADD', keys_of.timers(X, group), origin[ORIGIN_CLOSED_UNTIL], 'o' .. index)
       end
     end
   end
@@ -155,7 +155,7 @@ local function park_lane(X, index)
   local pool = pool_of(X, lane[LANE_POOL])
   take_baton(pool, index)
   local origin_at, group = lane[LANE_ORIGIN], pool[POOL_GROUP]
-  call('RPUSH', sleepers_key(X, origin_at, group), index)
+  call('RPUSH', keys_of.sleepers(X, origin_at, group), index)
   local origin = origin_of(origin_at)
   local waiting = origin[ORIGIN_WAITING]
   local is_known = false
@@ -176,7 +176,7 @@ local function park_pool(X, index, parked)
   local pool = pool_of(X, index)
   pool[POOL_PARKED], pool[0] = parked, true
   if parked > 0 then
-    call('ZADD', timers_key(X, pool[POOL_GROUP]), parked, 'p' .. index)
+    call('ZADD', keys_of.timers(X, pool[POOL_GROUP]), parked, 'p' .. index)
   end
   local batons = pool[POOL_BATONS]
   pool[POOL_BATONS] = {}
@@ -217,7 +217,7 @@ end
 
 -- Wakes what opens by now for a group. Returns whether more is left than one call does.
 local function advance_group(X, group)
-  local key = timers_key(X, group)
+  local key = keys_of.timers(X, group)
   local due = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, MOST_TIMERS)
   if #due == 0 then
     return false
@@ -246,7 +246,7 @@ end
 
 -- When the next gate opens for a group by time alone; 0: none does. Drops timers that say nothing any more.
 local function next_opening(X, group)
-  local key = timers_key(X, group)
+  local key = keys_of.timers(X, group)
   for _ = 1, MOST_TIMERS do
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
     if not first[1] then

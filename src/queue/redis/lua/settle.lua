@@ -33,24 +33,26 @@ local function settle_one(X, token, settlement, lease, done)
     local delay = settlement[6]
     note_failure(X, id, settlement[7])
     end_lease(X, token, id, lease)
-    local task = call('HGET', all_key(X), id)
-    local _, _, _, _, queue = struct.unpack(TASK_FORMAT, task)
+    local task = call('HGET', keys_of.all(X), id)
+    local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
     if delay > 0 and node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 0 then
       run[RUN_DELAYED] = run[RUN_DELAYED] + 1
-      call('ZADD', delayed_key(X), now + delay, id)
+      task = pack_task(status, is_dataset, attempts + 1, charges, queue, seq, string.sub(task, TASK_HEAD + 1))
+      call('HSET', keys_of.all(X), id, task)
+      call('ZADD', keys_of.delayed(X), now + delay, id)
     else
-      put_back(X, id, task, true)
+      put_back(X, id, task, true, true)
     end
   elseif result == RESULT_DEAD then
     end_lease(X, token, id, lease)
-    bury(X, id, settlement[6])
+    bury(X, id, settlement[6], 1)
   elseif result == RESULT_DROPPED then
     end_lease(X, token, id, lease)
     end_task(X, id)
     run[RUN_DROPPED] = run[RUN_DROPPED] + 1
   else
     end_lease(X, token, id, lease)
-    put_back_untried(X, id)
+    put_back(X, id, call('HGET', keys_of.all(X), id), false, false)
   end
   return 0, 0
 end
@@ -67,7 +69,7 @@ end
 -- Answers for each settlement {new, duplicates}, or false: the lease was no longer the caller's. nil and a name: a node
 -- that the run never had.
 local function settle(X, token, settlements)
-  local count, key = #settlements, leases_key(X, token)
+  local count, key = #settlements, keys_of.leases(X, token)
   if count == 0 then
     changed(X)
     return {}
@@ -87,7 +89,7 @@ local function settle(X, token, settlements)
       return nil, unknown
     end
   end
-  local answers, done, seen = {}, { 'HSET', all_key(X) }, {}
+  local answers, done, seen = {}, { 'HSET', keys_of.all(X) }, {}
   for position = 1, count do
     local settlement, lease = settlements[position], leases[position]
     if lease and not seen[settlement[1]] then
@@ -107,7 +109,7 @@ end
 
 -- Feedback that is too much for one settlement: queued before it, while the lease is held.
 local function feed(X, token, id, nonce, tasks)
-  local lease = live_lease(call('HGET', leases_key(X, token), id), nonce)
+  local lease = live_lease(call('HGET', keys_of.leases(X, token), id), nonce)
   if not lease then
     return false
   end
@@ -122,7 +124,7 @@ end
 
 -- Answers {'granted'} | {'frozen'} | {'wait', until, gate, name, unit} | {'lost'}.
 local function permit(X, token, id, nonce, origin_key)
-  local lease = live_lease(call('HGET', leases_key(X, token), id), nonce)
+  local lease = live_lease(call('HGET', keys_of.leases(X, token), id), nonce)
   if not lease then
     return { 'lost' }
   elseif X.r[RUN_FROZEN] == 1 then
@@ -155,13 +157,13 @@ local function permit(X, token, id, nonce, origin_key)
     leave_elsewhere(X, previous)
   end
   lease[6], lease[8] = now, is_own and 0 or asked
-  call('HSET', leases_key(X, token), id, pack_lease(lease))
+  call('HSET', keys_of.leases(X, token), id, pack_lease(lease))
   return { 'granted' }
 end
 
 -- Lengthens leases; answers the positions of those that are no longer the caller's.
 local function renew(X, token, holder, leases)
-  local key, lost, expires = leases_key(X, token), {}, now + X.r[RUN_LEASE]
+  local key, lost, expires = keys_of.leases(X, token), {}, now + X.r[RUN_LEASE]
   local kept = { 'HSET', key }
   for position = 1, #leases do
     local id = leases[position][1]
@@ -187,7 +189,7 @@ local function pushback(X, token, origin_key, retry_after)
   local asked = origin_index_of(origin_key)
   local origin = origin_of(asked)
   local sent_at, slowed = 0, {}
-  for _, packed in ipairs(call('HVALS', leases_key(X, token))) do
+  for _, packed in ipairs(call('HVALS', keys_of.leases(X, token))) do
     local lease = read_lease(packed)
     if (lease[8] > 0 and lease[8] or lease[3]) == asked then
       sent_at = max(sent_at, lease[6])

@@ -13,7 +13,7 @@ local function holder_statuses(X)
   for _, field in ipairs(call('HKEYS', X.R .. 'h')) do
     local token = tonumber(field)
     local first = 0
-    for _, packed in ipairs(call('HVALS', leases_key(X, token))) do
+    for _, packed in ipairs(call('HVALS', keys_of.leases(X, token))) do
       first = earliest(first, read_lease(packed)[7])
     end
     local holder = holder_of(X, token)
@@ -51,9 +51,9 @@ end
 -- Delayed tasks from a position on: lane, until when, queue, the node's name.
 local function delayed_portion(X, from)
   local rows = {}
-  local delayed = call('ZRANGE', delayed_key(X), from, from + 199, 'WITHSCORES')
+  local delayed = call('ZRANGE', keys_of.delayed(X), from, from + 199, 'WITHSCORES')
   for position = 1, #delayed, 2 do
-    local _, _, _, _, index = struct.unpack(TASK_FORMAT, call('HGET', all_key(X), delayed[position]))
+    local _, _, _, _, index = struct.unpack(TASK_FORMAT, call('HGET', keys_of.all(X), delayed[position]))
     local queue = queue_of(X, index)
     rows[#rows + 1] = { queue[QUEUE_LANE], tonumber(delayed[position + 1]), index, node_of(X, queue[QUEUE_NODE])[NODE_NAME] }
   end
@@ -74,8 +74,8 @@ local function gate_of_queue(X, index)
     if node[NODE_SUSPENDED] == 1 or queue[QUEUE_SUSPECTS] == 0 then
       return { by_call, GATE_SUSPENDED, node[NODE_NAME], 0 }
     end
-    local id = call('ZRANGEBYSCORE', suspects_key(X), place_of_suspect(index, 0), '+inf', 'LIMIT', 0, 1)[1]
-    local until_, gate, unit = suspect_waits_for(X, queue, call('HGET', all_key(X), id))
+    local id = call('ZRANGEBYSCORE', keys_of.suspects(X), place_of_suspect(index, 0), '+inf', 'LIMIT', 0, 1)[1]
+    local until_, gate, unit = suspect_waits_for(X, queue, call('HGET', keys_of.all(X), id))
     if until_ == 0 then
       return { by_call, GATE_SUSPECT, node[NODE_NAME], 0 }
     end
@@ -88,8 +88,8 @@ local function gate_of_queue(X, index)
   elseif budget_is_full(budget) then
     return { by_call, GATE_BUDGET_FULL, budget[BUDGET_ID], 0 }
   end
-  local id = call('ZRANGE', tasks_key(X, index), 0, 0)[1]
-  local value = id and call('HGET', all_key(X), id)
+  local id = call('ZRANGE', keys_of.tasks(X, index), 0, 0)[1]
+  local value = id and call('HGET', keys_of.all(X), id)
   local calls = value and string.byte(value, 2) == 1 and node[NODE_CALLS] or 1
   local until_, gate, unit = budget_closed(budget_index, budget, calls, nil)
   return until_ > 0 and { until_, gate, budget[BUDGET_ID], unit } or false
@@ -115,7 +115,7 @@ local function lane_details(X, lanes)
 end
 
 local function dead_portion(X, from, most)
-  return call('LRANGE', dead_key(X), from, from + most - 1)
+  return call('LRANGE', keys_of.dead(X), from, from + most - 1)
 end
 
 -- A task for people: id, node, origin, status, is it a dataset, payload, attempts, charges, state, moment, token.
@@ -131,7 +131,7 @@ end
 local function show_tasks(X, ids, most, rows)
   for _, id in ipairs(ids) do
     if #rows < most then
-      rows[#rows + 1] = shown_task(X, id, call('HGET', all_key(X), id), 0, 0, 0)
+      rows[#rows + 1] = shown_task(X, id, call('HGET', keys_of.all(X), id), 0, 0, 0)
     end
   end
 end
@@ -142,11 +142,11 @@ local function peek_queued(X, from, most)
   while index <= X.r[RUN_QUEUES] and #rows < most and looks < 200 do
     local queue = queue_of(X, index)
     if queue[QUEUE_TASKS] > 0 then
-      show_tasks(X, call('ZRANGE', tasks_key(X, index), 0, most - #rows - 1), most, rows)
+      show_tasks(X, call('ZRANGE', keys_of.tasks(X, index), 0, most - #rows - 1), most, rows)
     end
     if queue[QUEUE_SUSPECTS] > 0 then
       local first, past = place_of_suspect(index, 0), '(' .. string.format('%.0f', place_of_suspect(index + 1, 0))
-      show_tasks(X, call('ZRANGEBYSCORE', suspects_key(X), first, past, 'LIMIT', 0, most), most, rows)
+      show_tasks(X, call('ZRANGEBYSCORE', keys_of.suspects(X), first, past, 'LIMIT', 0, most), most, rows)
     end
     index, looks = index + 1, looks + 1
   end
@@ -155,9 +155,9 @@ end
 
 local function peek_delayed(X, from, most)
   local rows = {}
-  local delayed = call('ZRANGE', delayed_key(X), from, from + most - 1, 'WITHSCORES')
+  local delayed = call('ZRANGE', keys_of.delayed(X), from, from + most - 1, 'WITHSCORES')
   for position = 1, #delayed, 2 do
-    local value = call('HGET', all_key(X), delayed[position])
+    local value = call('HGET', keys_of.all(X), delayed[position])
     rows[#rows + 1] = shown_task(X, delayed[position], value, 1, tonumber(delayed[position + 1]), 0)
   end
   return rows
@@ -165,10 +165,12 @@ end
 
 local function peek_leased(X, token, most)
   local rows = {}
-  local leases = call('HGETALL', leases_key(X, token))
+  local leases = call('HGETALL', keys_of.leases(X, token))
   for position = 1, min(#leases, 2 * most), 2 do
-    local value = call('HGET', all_key(X), leases[position])
-    rows[#rows + 1] = shown_task(X, leases[position], value, 2, read_lease(leases[position + 1])[7], token)
+    local value = call('HGET', keys_of.all(X), leases[position])
+    local row = shown_task(X, leases[position], value, 2, read_lease(leases[position + 1])[7], token)
+    row[7] = row[7] + 1
+    rows[#rows + 1] = row
   end
   return rows
 end
@@ -180,12 +182,12 @@ local function retry_dead(X, from, named)
   for _, id in ipairs(named or {}) do
     wanted[id] = true
   end
-  for _, packed in ipairs(call('LRANGE', dead_key(X), from, from + 99)) do
+  for _, packed in ipairs(call('LRANGE', keys_of.dead(X), from, from + 99)) do
     local dead = unpack_record(packed)
     if wanted and not wanted[dead[1]] then
       position = position + 1
     else
-      call('LREM', dead_key(X), 1, packed)
+      call('LREM', keys_of.dead(X), 1, packed)
       run[RUN_DEAD], run[RUN_DEAD_KEPT] = run[RUN_DEAD] - 1, run[RUN_DEAD_KEPT] - 1
       local node = known_node(X, dead[2])
       if node_of(X, node)[NODE_REMOVED] == 1 then
@@ -194,7 +196,7 @@ local function retry_dead(X, from, named)
         back = back + 1
         run[RUN_SEQ], run[RUN_QUEUED] = run[RUN_SEQ] + 1, run[RUN_QUEUED] + 1
         local queue = queue_for(X, node, origin_index_of(dead[3]))
-        call('HSET', all_key(X), dead[1], pack_task(dead[4], dead[5], 0, 0, queue, run[RUN_SEQ], dead[6]))
+        call('HSET', keys_of.all(X), dead[1], pack_task(dead[4], dead[5], 0, 0, queue, run[RUN_SEQ], dead[6]))
         enqueue(X, dead[1], dead[4], 0, queue, run[RUN_SEQ])
       end
     end
@@ -207,16 +209,16 @@ end
 local function drop_tasks(X, ids)
   local run, dropped = X.r, 0
   for _, id in ipairs(ids) do
-    local value = call('HGET', all_key(X), id)
+    local value = call('HGET', keys_of.all(X), id)
     if value and value ~= '' then
       local _, _, _, _, index = struct.unpack(TASK_FORMAT, value)
       local queue, is_dropped = queue_of(X, index), true
-      if call('ZREM', delayed_key(X), id) == 1 then
+      if call('ZREM', keys_of.delayed(X), id) == 1 then
         run[RUN_DELAYED] = run[RUN_DELAYED] - 1
       else
-        if call('ZREM', tasks_key(X, index), id) == 1 then
+        if call('ZREM', keys_of.tasks(X, index), id) == 1 then
           queue[QUEUE_TASKS] = queue[QUEUE_TASKS] - 1
-        elseif call('ZREM', suspects_key(X), id) == 1 then
+        elseif call('ZREM', keys_of.suspects(X), id) == 1 then
           queue[QUEUE_SUSPECTS], run[RUN_SUSPECTS] = queue[QUEUE_SUSPECTS] - 1, run[RUN_SUSPECTS] - 1
         else
           is_dropped = false

@@ -1,12 +1,12 @@
 -- Tasks: kept once, in the hash T, from their push until the run is closed; what has ended leaves its id, so that it is not
 -- queued again. Where a task stands is told by where its id is: in its queue, among the suspects, delayed, or leased.
 
-local function all_key(X) return X.R .. 'T' end
-local function delayed_key(X) return X.R .. 'd' end
-local function suspects_key(X) return X.R .. 's' end
-local function failures_key(X) return X.R .. 'f' end
-local function dead_key(X) return X.R .. 'D' end
-local function leases_key(X, token) return X.R .. 'L' .. token end
+function keys_of.all(X) return X.R .. 'T' end
+function keys_of.delayed(X) return X.R .. 'd' end
+function keys_of.suspects(X) return X.R .. 's' end
+function keys_of.failures(X) return X.R .. 'f' end
+function keys_of.dead(X) return X.R .. 'D' end
+function keys_of.leases(X, token) return X.R .. 'L' .. token end
 
 -- Status, is it a dataset, attempts, charges, queue, number in line; then what Redis need not understand.
 local TASK_FORMAT = '>BBI2BI4I5'
@@ -39,11 +39,11 @@ local function enqueue(X, id, status, charges, index, seq)
   queue[0] = true
   add_to_lane(X, queue)
   if charges > 0 then
-    call('ZADD', suspects_key(X), place_of_suspect(index, seq), id)
+    call('ZADD', keys_of.suspects(X), place_of_suspect(index, seq), id)
     queue[QUEUE_SUSPECTS] = queue[QUEUE_SUSPECTS] + 1
     X.r[RUN_SUSPECTS] = X.r[RUN_SUSPECTS] + 1
   else
-    call('ZADD', tasks_key(X, index), place_in_queue(status, seq), id)
+    call('ZADD', keys_of.tasks(X, index), place_in_queue(status, seq), id)
     queue[QUEUE_TASKS] = queue[QUEUE_TASKS] + 1
     list_queue(X, index)
   end
@@ -55,7 +55,7 @@ local function add_tasks(X, tasks)
   if count == 0 then
     return 0, 0
   end
-  local all = all_key(X)
+  local all = keys_of.all(X)
   local ids = { 'HMGET', all }
   for position = 1, count do
     ids[position + 2] = tasks[position][1]
@@ -85,7 +85,7 @@ local function add_tasks(X, tasks)
         kept[n + 2] = pack_task(task[4], task[5], 0, 0, index, run[RUN_SEQ], task[6])
         local ready = by_queue[index]
         if not ready then
-          ready = { 'ZADD', tasks_key(X, index) }
+          ready = { 'ZADD', keys_of.tasks(X, index) }
           by_queue[index] = ready
           mine[#mine + 1] = index
         end
@@ -104,7 +104,7 @@ local function add_tasks(X, tasks)
 end
 
 local function forget_failures(X, id)
-  if X.r[RUN_FAILING] > 0 and call('HDEL', failures_key(X), id) == 1 then
+  if X.r[RUN_FAILING] > 0 and call('HDEL', keys_of.failures(X), id) == 1 then
     X.r[RUN_FAILING] = X.r[RUN_FAILING] - 1
   end
 end
@@ -118,13 +118,13 @@ end
 
 -- A task failed and will come again.
 local function note_failure(X, id, why)
-  local known = call('HGET', failures_key(X), id)
+  local known = call('HGET', keys_of.failures(X), id)
   if not known and X.r[RUN_FAILING] >= MAX_FAILING_KEPT then
     return
   end
   local history = known and unpack_record(known) or {}
   add_failure(history, why)
-  call('HSET', failures_key(X), id, pack(history))
+  call('HSET', keys_of.failures(X), id, pack(history))
   if not known then
     X.r[RUN_FAILING] = X.r[RUN_FAILING] + 1
   end
@@ -132,31 +132,32 @@ end
 
 -- A task has ended; its id stays.
 local function end_task(X, id)
-  call('HSET', all_key(X), id, '')
+  call('HSET', keys_of.all(X), id, '')
   forget_failures(X, id)
 end
 
--- A task failed for the last time.
-local function bury(X, id, why)
-  local task = call('HGET', all_key(X), id)
+-- A task failed for the last time. `more_attempts`: those that are not counted in what is kept.
+local function bury(X, id, why, more_attempts)
+  local task = call('HGET', keys_of.all(X), id)
   local run = X.r
   run[RUN_DEAD] = run[RUN_DEAD] + 1
   if run[RUN_DEAD_KEPT] < MAX_DEAD_KEPT then
-    local known = call('HGET', failures_key(X), id)
+    local known = call('HGET', keys_of.failures(X), id)
     local history = known and unpack_record(known) or {}
     add_failure(history, why)
     local status, is_dataset, attempts, charges, queue = struct.unpack(TASK_FORMAT, task)
     local node = node_of(X, queue_of(X, queue)[QUEUE_NODE])
     local origin = origin_of(lane_of(X, queue_of(X, queue)[QUEUE_LANE])[LANE_ORIGIN])
-    local dead = { id, node[NODE_NAME], origin[ORIGIN_KEY], status, is_dataset, string.sub(task, TASK_HEAD + 1), attempts, charges, history }
-    call('RPUSH', dead_key(X), pack(dead))
+    local dead = { id, node[NODE_NAME], origin[ORIGIN_KEY], status, is_dataset, string.sub(task, TASK_HEAD + 1), attempts + more_attempts, charges, history }
+    call('RPUSH', keys_of.dead(X), pack(dead))
     run[RUN_DEAD_KEPT] = run[RUN_DEAD_KEPT] + 1
   end
   end_task(X, id)
 end
 
--- Puts a task that was leased or delayed back: where it was, or (`is_last`) behind the others of its status.
-local function put_back(X, id, task, is_last)
+-- Puts a task that was leased or delayed back: where it was, or (`is_last`) behind the others of its status. While it is
+-- leased its attempt is not counted in what is kept: `is_attempt` says that it is to be now.
+local function put_back(X, id, task, is_last, is_attempt)
   local run = X.r
   local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
   if node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 1 then
@@ -167,19 +168,13 @@ local function put_back(X, id, task, is_last)
   if is_last then
     run[RUN_SEQ] = run[RUN_SEQ] + 1
     seq = run[RUN_SEQ]
-    call('HSET', all_key(X), id, pack_task(status, is_dataset, attempts, charges, queue, seq, string.sub(task, TASK_HEAD + 1)))
+  end
+  if is_last or is_attempt then
+    attempts = attempts + (is_attempt and 1 or 0)
+    call('HSET', keys_of.all(X), id, pack_task(status, is_dataset, attempts, charges, queue, seq, string.sub(task, TASK_HEAD + 1)))
   end
   run[RUN_QUEUED] = run[RUN_QUEUED] + 1
   enqueue(X, id, status, charges, queue, seq)
-end
-
--- Puts a task back that was handed out in vain: that was no attempt.
-local function put_back_untried(X, id)
-  local task = call('HGET', all_key(X), id)
-  local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
-  task = pack_task(status, is_dataset, max(0, attempts - 1), charges, queue, seq, string.sub(task, TASK_HEAD + 1))
-  call('HSET', all_key(X), id, task)
-  put_back(X, id, task, false)
 end
 
 -- A lease: nonce, lane, origin, budget, calls, when its last request was permitted, when it lapses, the other origin that
@@ -247,14 +242,14 @@ end
 
 -- Ends the leases of a holder that have lapsed, at most so many, and notes when the next one will. Returns how many ended.
 local function lapse_holder(X, token, most)
-  local leases = call('HGETALL', leases_key(X, token))
+  local leases = call('HGETALL', keys_of.leases(X, token))
   local ended, first = 0, NEVER
   for position = 1, #leases, 2 do
     local id, lease = leases[position], read_lease(leases[position + 1])
     if lease[7] <= now and ended < most then
-      call('HDEL', leases_key(X, token), id)
+      call('HDEL', keys_of.leases(X, token), id)
       end_lease(X, token, id, lease)
-      put_back(X, id, call('HGET', all_key(X), id), false)
+      put_back(X, id, call('HGET', keys_of.all(X), id), false, true)
       changed(X)
       ended = ended + 1
     else
@@ -323,14 +318,14 @@ local function end_delays(X)
   if X.r[RUN_DELAYED] == 0 then
     return
   end
-  local due = call('ZRANGEBYSCORE', delayed_key(X), '-inf', now, 'LIMIT', 0, MOST_DELAYS)
+  local due = call('ZRANGEBYSCORE', keys_of.delayed(X), '-inf', now, 'LIMIT', 0, MOST_DELAYS)
   if #due == 0 then
     return
   end
-  call('ZREMRANGEBYRANK', delayed_key(X), 0, #due - 1)
+  call('ZREMRANGEBYRANK', keys_of.delayed(X), 0, #due - 1)
   for _, id in ipairs(due) do
     X.r[RUN_DELAYED] = X.r[RUN_DELAYED] - 1
-    put_back(X, id, call('HGET', all_key(X), id), true)
+    put_back(X, id, call('HGET', keys_of.all(X), id), true, false)
   end
   changed(X)
 end
@@ -340,5 +335,5 @@ local function next_delay(X)
   if X.r[RUN_DELAYED] == 0 then
     return 0
   end
-  return tonumber(call('ZRANGE', delayed_key(X), 0, 0, 'WITHSCORES')[2] or nil) or 0
+  return tonumber(call('ZRANGE', keys_of.delayed(X), 0, 0, 'WITHSCORES')[2] or nil) or 0
 end

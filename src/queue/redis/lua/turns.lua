@@ -44,10 +44,10 @@ local function first_turn(X, key, giver, member_of)
   return index
 end
 
--- The member whose turn it is was given one task, which costs it `stride`.
-local function served(key, giver, member, index, stride)
-  member[PASS], member[0] = min(NEVER, member[PASS] + stride), true
-  giver[LEFT], giver[0] = giver[LEFT] - 1, true
+-- The member whose turn it is was given so many tasks, each of which costs it `stride`.
+local function served(key, giver, member, index, stride, tasks)
+  member[PASS], member[0] = min(NEVER, member[PASS] + stride * tasks), true
+  giver[LEFT], giver[0] = giver[LEFT] - tasks, true
   if giver[LEFT] <= 0 then
     giver[CURRENT] = 0
     call('ZADD', key, member[PASS], turn_member(member[TICKET], index))
