@@ -78,7 +78,10 @@ mod tests {
         let places = ["call('", "{ '"];
         let starts = places.iter().flat_map(|place| lua.match_indices(place).map(|(at, place)| at + place.len()));
         let words = starts.filter_map(|start| lua[start..].split_once('\'').map(|(word, _)| word));
-        words.filter(|word| word.chars().all(|c| c.is_ascii_uppercase())).map(str::to_owned).collect()
+        words
+            .filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase()))
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
