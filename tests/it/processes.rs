@@ -17,7 +17,7 @@ use trawler::local::{Display, DisplayMode, RunOptions, choose_run};
 use trawler::queue::SharedQueue;
 use trawler::queue::redis::RedisSettings;
 
-use crate::redis_server::new_instance;
+use crate::redis_server::{FORGETS, KEEPS, Server, new_instance};
 use crate::support::http_server::{HttpServer, Reply};
 use crate::support::trawler::{Ended, Workplace, manifests};
 
@@ -319,25 +319,35 @@ async fn a_run_that_was_begun_with_the_state_of_another_directory_is_left_alone(
     assert_eq!(scene.queue().runs().await.unwrap(), [], "the abandoned run is closed too");
 }
 
-/// Everything that an instance has in Redis is gone from one moment to the next.
-fn empty(redis: &RedisSettings) {
-    let mut connection = redis::Client::open(redis.url.as_str()).unwrap().get_connection().unwrap();
-    let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
-    let pattern = format!("trawler:{{{}}}:*", redis.instance);
-    redis::cmd("EVAL").arg(script).arg(0).arg(pattern).exec(&mut connection).unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_queue_is_emptied_goes_on_from_its_store() {
-    let scene = Scene::new(60).await;
+    let redis = Server::start(&FORGETS);
+    let scene = Scene { redis: redis.settings("emptied"), ..Scene::new(60).await };
     let run = scene.start("out");
     run.crawlers_at_work(3).await;
     scene.asked_at_least(40).await;
-    empty(&scene.redis);
+    redis.ask::<String>(&["FLUSHALL"]);
     let ended = run.end().await;
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(0), "{told}");
     assert!(told.contains("The queue was lost: "), "{told}");
+    assert_eq!(totals(&scene.place.report("out")), [ALL, 0, 0, 0]);
+    assert_eq!(scene.asked().len(), NODES * PAGES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_redis_crashes_waits_for_it_and_goes_on() {
+    let mut redis = Server::start(&KEEPS);
+    let scene = Scene { redis: redis.settings("crashed"), ..Scene::new(60).await };
+    let run = scene.start("out");
+    run.crawlers_at_work(3).await;
+    scene.asked_at_least(40).await;
+    redis.kill();
+    redis.run();
+    let ended = run.end().await;
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{told}");
+    assert!(!told.contains("The queue was lost"), "{told}");
     assert_eq!(totals(&scene.place.report("out")), [ALL, 0, 0, 0]);
     assert_eq!(scene.asked().len(), NODES * PAGES);
 }
