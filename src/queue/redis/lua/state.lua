@@ -172,50 +172,20 @@ local function run_of(key)
   return X or nil
 end
 
-local function queue_of(X, index)
-  local record = X.q[index]
-  if record == nil then
-    record = read.q(call('HGET', X.m, 'q' .. index))
-    X.q[index] = record
+-- Records of a kind are loaded once in a call.
+local function loader(letter)
+  return function(X, index)
+    local known = X[letter]
+    local record = known[index]
+    if record == nil then
+      record = read[letter](call('HGET', X.m, letter .. index))
+      known[index] = record
+    end
+    return record
   end
-  return record
 end
 
-local function lane_of(X, index)
-  local record = X.l[index]
-  if record == nil then
-    record = read.l(call('HGET', X.m, 'l' .. index))
-    X.l[index] = record
-  end
-  return record
-end
-
-local function pool_of(X, index)
-  local record = X.p[index]
-  if record == nil then
-    record = read.p(call('HGET', X.m, 'p' .. index))
-    X.p[index] = record
-  end
-  return record
-end
-
-local function group_of(X, index)
-  local record = X.g[index]
-  if record == nil then
-    record = read.g(call('HGET', X.m, 'g' .. index))
-    X.g[index] = record
-  end
-  return record
-end
-
-local function node_of(X, index)
-  local record = X.n[index]
-  if record == nil then
-    record = read.n(call('HGET', X.m, 'n' .. index))
-    X.n[index] = record
-  end
-  return record
-end
+local queue_of, lane_of, pool_of, group_of, node_of = loader('q'), loader('l'), loader('p'), loader('g'), loader('n')
 
 -- A holder, or false.
 local function holder_of(X, token)
