@@ -115,20 +115,24 @@ impl Shift<'_> {
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut grace_ends = std::pin::pin!(self.crawler.grace_ends());
         loop {
-            self.settle().await?;
             let stopped = self.crawler.stop.is_cancelled();
+            let room = context.concurrency.saturating_sub(self.tasks.len());
+            let claims = room > 0 && !stopped && !self.is_unsure;
+            if !claims {
+                self.settle().await?;
+            }
             if stopped && self.tasks.is_empty() {
                 return Ok(CrawlEnd::Stopped);
             }
             if self.is_unsure && self.tasks.is_empty() {
                 self.join_again().await?;
+                continue;
             }
-            let room = context.concurrency.saturating_sub(self.tasks.len());
             let mut come_back = None;
-            if room > 0 && !stopped && !self.is_unsure {
+            if claims {
                 // Read before the claim: the permits are at least as young.
                 let permits_last_until = context.clock.now() + PERMIT_LASTS;
-                match context.queue.claim(&self.holder, room).await {
+                match self.settle_and_claim(room).await {
                     Ok(Claim::Tasks(claimed)) => {
                         self.start(claimed, permits_last_until).await?;
                         continue;
@@ -224,6 +228,14 @@ impl Shift<'_> {
             self.finished.clear();
         }
         Ok(())
+    }
+
+    /// What is refused or not answered is settled again: done twice it is refused, since the lease ended with the first.
+    async fn settle_and_claim(&mut self, room: usize) -> Result<Claim, QueueError> {
+        let queue = &self.crawler.context.queue;
+        let (_, claimed) = queue.settle_and_claim(&self.holder, self.finished.clone(), room).await?;
+        self.finished.clear();
+        Ok(claimed)
     }
 
     async fn renew(&mut self) -> Result<(), CrawlerError> {

@@ -31,7 +31,12 @@ impl Crew {
         };
         let may_sweep = cut_short.is_none();
         self.bury_suspects().await?;
-        let unfinished = cut_short.unwrap_or_else(|| "a task was lost to a fault of this program".to_owned());
+        let lost = if self.has_foreign_queue() {
+            "a task was dropped from the queue by hand, or lost to a fault of this program"
+        } else {
+            "a task was lost to a fault of this program"
+        };
+        let unfinished = cut_short.unwrap_or_else(|| lost.to_owned());
         store.cut_short(run, self.context.close_request(Some(unfinished))).await?;
         if may_sweep {
             let sweep = |node| store.sweep_unlisted(run, node, self.context.close_request(None));

@@ -138,6 +138,20 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// - Cost: O(k log n) with its feedback.
     async fn settle(&self, holder: &Holder, settlements: Vec<Settlement>) -> Result<Vec<Settled>, QueueError>;
 
+    /// [`settle`](Queue::settle), if there is anything to settle, then [`claim`](Queue::claim): in one round trip, where that is
+    /// one.
+    ///
+    /// - Errors: those of both. After [`Unreachable`](QueueError::Unreachable) either may have taken effect.
+    async fn settle_and_claim(
+        &self,
+        holder: &Holder,
+        settlements: Vec<Settlement>,
+        max: usize,
+    ) -> Result<(Vec<Settled>, Claim), QueueError> {
+        let settled = if settlements.is_empty() { Vec::new() } else { self.settle(holder, settlements).await? };
+        Ok((settled, self.claim(holder, max).await?))
+    }
+
     /// Lengthens leases: each ends [`RunConfig::lease`] from now. Returns those that are no longer the caller's.
     ///
     /// - Errors: [`Fenced`](QueueError::Fenced).

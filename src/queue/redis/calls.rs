@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::connection::Connection;
 use super::fault::CallError;
 use super::library::{Library, SCHEMA};
-use super::wire::{Reader, Unreadable, Writer};
+use super::wire::{Reader, Reply, Unreadable, Writer};
 use crate::clock::SharedClock;
 use crate::queue::gate::Moment;
 use crate::queue::{Holder, QueueError};
@@ -79,7 +79,7 @@ struct Memory {
 /// What a function answered that did not refuse.
 #[derive(Debug)]
 pub(super) struct Answer {
-    bytes: Vec<u8>,
+    reply: Reply,
     start: usize,
     /// From the server's clock to the caller's.
     shift_us: i64,
@@ -88,8 +88,13 @@ pub(super) struct Answer {
 impl Answer {
     /// Reads it.
     pub(super) fn read<T>(&self, read: impl FnOnce(&mut Reader<'_>) -> Result<T, Unreadable>) -> Result<T, QueueError> {
-        read(&mut Reader::new(self.bytes.get(self.start..).unwrap_or_default(), self.shift_us))
+        read(&mut Reader::new(self.reply.head.get(self.start..).unwrap_or_default(), self.shift_us))
             .map_err(|Unreadable| unreadable())
+    }
+
+    /// Lists that came with it.
+    pub(super) fn lists(&self) -> &[Vec<Vec<u8>>] {
+        &self.reply.lists
     }
 }
 
@@ -131,14 +136,14 @@ impl Calls {
             write(&mut request);
             request.into_bytes()
         };
-        let bytes = match self.send(function, request).await {
+        let reply = match self.send(function, request).await {
             // A server that was emptied has lost the functions too.
             Err(CallError::FunctionMissing(_)) if self.is_emptied().await? => {
                 return Err(self.lost(run.clone(), &epoch, false, EMPTIED));
             }
             sent => sent?,
         };
-        let understood = self.understand(run, caller, &epoch, bytes);
+        let understood = self.understand(run, caller, &epoch, reply);
         if matches!(understood, Err(QueueError::Lost { .. })) {
             // Others may have noticed nothing, and would go on in a past that is not theirs.
             if let Err(error) = self.start_anew_if_rolled_back().await {
@@ -164,13 +169,13 @@ impl Calls {
     }
 
     /// Sends a request; loads the library if it is missing; repeats what may not have taken effect.
-    async fn send(&self, function: &str, request: impl Fn() -> Vec<u8>) -> Result<Vec<u8>, CallError> {
+    async fn send(&self, function: &str, request: impl Fn() -> Vec<u8>) -> Result<Reply, CallError> {
         let name = format!("{}_{function}", self.library.name);
         let mut has_loaded = false;
         let mut repetitions = 0;
         loop {
-            match self.connection.call(&name, &[&request()]).await {
-                Ok(bytes) => return Ok(bytes),
+            match self.connection.call(&name, &request()).await {
+                Ok(reply) => return Ok(reply),
                 Err(CallError::FunctionMissing(_)) if !has_loaded => {
                     has_loaded = true;
                     match self.connection.load_library(&self.library.code).await {
@@ -195,8 +200,8 @@ impl Calls {
         ))
     }
 
-    fn understand(&self, run: &RunId, caller: Caller<'_>, epoch: &str, bytes: Vec<u8>) -> Result<Answer, QueueError> {
-        let mut reader = Reader::new(&bytes, 0);
+    fn understand(&self, run: &RunId, caller: Caller<'_>, epoch: &str, reply: Reply) -> Result<Answer, QueueError> {
+        let mut reader = Reader::new(&reply.head, 0);
         let run = run.clone();
         let mut head = || -> Result<(String, u64, i64), Unreadable> {
             reader.array_of(4)?;
@@ -209,11 +214,11 @@ impl Calls {
                 let known = memory.seen.entry(run).or_default().entry(caller.counted_as()).or_default();
                 *known = seen.max(*known);
                 drop(memory);
-                let start = bytes.len() - reader.left();
+                let start = reply.head.len() - reader.left();
                 let now = Moment::from(self.clock.now()).0;
                 // What two clocks read is never quite the same; where it is the same clock, nothing is added.
                 let shift_us = if self.with_callers_moments || servers_now == 0 { 0 } else { now - servers_now };
-                Ok(Answer { bytes, start, shift_us })
+                Ok(Answer { reply, start, shift_us })
             }
             "no such run" => {
                 self.memory().seen.remove(&run);
@@ -270,8 +275,7 @@ impl Calls {
             request.array(HEAD).text("").text(&fresh).moment(self.moment()).text("").int(-1).int(0).int(0);
             request.into_bytes()
         };
-        let bytes = self.send("hello", request).await?;
-        let epoch = read_epoch(&bytes)?;
+        let epoch = read_epoch(&self.send("hello", request).await?)?;
         self.memory().epoch.clone_from(&epoch);
         Ok(epoch)
     }
@@ -300,8 +304,8 @@ impl Calls {
     }
 }
 
-fn read_epoch(bytes: &[u8]) -> Result<String, QueueError> {
-    let mut reader = Reader::new(bytes, 0);
+fn read_epoch(reply: &Reply) -> Result<String, QueueError> {
+    let mut reader = Reader::new(&reply.head, 0);
     let mut read = || -> Result<String, Unreadable> {
         reader.array_of(4)?;
         reader.text()?;

@@ -2,6 +2,7 @@
 
 use super::RedisQueue;
 use super::calls::{Caller, random};
+use super::settlements::{MAX_FEEDBACK, SETTLEMENTS, portions_of, read_settled, write_settlements};
 use super::wire::{Reader, Unreadable, Writer};
 use crate::queue::{
     BudgetId, Claim, Gate, Holder, JoinRequest, LeaseRef, Leased, MAX_CLAIM_TASKS, Permit, Pushback, Pushed,
@@ -11,10 +12,10 @@ use crate::task::{ItemStatus, NodeName, OriginKey, RunId, Task, TaskId};
 use jiff::Timestamp;
 
 /// Tasks, settlements or leases in one call.
-const PORTION: usize = 200;
+pub(super) const PORTION: usize = 200;
 
-/// Feedback beyond this goes ahead of its settlement.
-const MAX_FEEDBACK: usize = 50;
+/// Tasks that one call hands out.
+const CLAIM_PORTION: usize = 100;
 
 impl RedisQueue {
     pub(super) async fn push_tasks(&self, run: &RunId, tasks: &[Task]) -> Result<Pushed, QueueError> {
@@ -67,12 +68,30 @@ impl RedisQueue {
     }
 
     pub(super) async fn claim_tasks(&self, holder: &Holder, max: usize) -> Result<Claim, QueueError> {
+        let first = self.claim_portion(holder, max.min(CLAIM_PORTION)).await?;
+        Ok(self.claim_more(holder, first, max).await)
+    }
+
+    async fn claim_portion(&self, holder: &Holder, max: usize) -> Result<Claim, QueueError> {
         let nonce = random();
-        let write = |request: &mut Writer| {
-            request.uint(max.min(MAX_CLAIM_TASKS) as u64).bytes(&nonce.to_be_bytes());
-        };
-        let answer = self.calls.call("claim", &holder.run, Caller::Holder(holder), 2, write).await?;
-        answer.read(|reader| read_claim(reader, nonce))
+        let write = |request: &mut Writer| write_claim(request, max, nonce);
+        let answer = self.calls.call("claim", &holder.run, Caller::Holder(holder), CLAIM, write).await?;
+        answer.read(|reader| read_claim(reader, answer.lists(), nonce))
+    }
+
+    /// A server that hands out many tasks in one call keeps everybody waiting: they are had in portions. What was had counts,
+    /// whatever comes of the rest.
+    async fn claim_more(&self, holder: &Holder, first: Claim, max: usize) -> Claim {
+        let Claim::Tasks(mut tasks) = first else { return first };
+        let max = max.min(MAX_CLAIM_TASKS);
+        let mut is_whole = tasks.len() == CLAIM_PORTION;
+        while is_whole && tasks.len() < max {
+            let portion = CLAIM_PORTION.min(max - tasks.len());
+            let Ok(Claim::Tasks(more)) = self.claim_portion(holder, portion).await else { break };
+            is_whole = more.len() == portion;
+            tasks.extend(more);
+        }
+        Claim::Tasks(tasks)
     }
 
     pub(super) async fn ask_permit(
@@ -99,13 +118,49 @@ impl RedisQueue {
         }
         let mut settled = Vec::with_capacity(settlements.len());
         for portion in portions_of(&settlements) {
-            let mut fed = Vec::with_capacity(portion.len());
-            for settlement in portion {
-                fed.push(self.feed(holder, settlement).await?);
-            }
+            let fed = self.feed_all(holder, portion).await?;
             settled.extend(self.settle_portion(holder, portion, &fed).await?);
         }
         Ok(settled)
+    }
+
+    /// The last portion of the settlements goes with the claim.
+    pub(super) async fn settle_leases_and_claim(
+        &self,
+        holder: &Holder,
+        settlements: Vec<Settlement>,
+        max: usize,
+    ) -> Result<(Vec<Settled>, Claim), QueueError> {
+        let Some(last) = portions_of(&settlements).last() else {
+            return Ok((Vec::new(), self.claim_tasks(holder, max).await?));
+        };
+        let mut settled = Vec::with_capacity(settlements.len());
+        for portion in portions_of(&settlements[..settlements.len() - last.len()]) {
+            let fed = self.feed_all(holder, portion).await?;
+            settled.extend(self.settle_portion(holder, portion, &fed).await?);
+        }
+        let fed = self.feed_all(holder, last).await?;
+        let nonce = random();
+        let write = |request: &mut Writer| {
+            write_settlements(request, last);
+            write_claim(request, max.min(CLAIM_PORTION), nonce);
+        };
+        let arguments = SETTLEMENTS + CLAIM;
+        let answer = self.calls.call("settle_and_claim", &holder.run, Caller::Holder(holder), arguments, write).await?;
+        let first = answer.read(|reader| {
+            reader.array_of(2)?;
+            settled.extend(read_settled(reader, &fed)?);
+            read_claim(reader, answer.lists(), nonce)
+        })?;
+        Ok((settled, self.claim_more(holder, first, max).await))
+    }
+
+    async fn feed_all(&self, holder: &Holder, portion: &[Settlement]) -> Result<Vec<Pushed>, QueueError> {
+        let mut fed = Vec::with_capacity(portion.len());
+        for settlement in portion {
+            fed.push(self.feed(holder, settlement).await?);
+        }
+        Ok(fed)
     }
 
     /// Queues the feedback that is too much for the settlement. Returns what became of it.
@@ -132,27 +187,9 @@ impl RedisQueue {
         portion: &[Settlement],
         fed: &[Pushed],
     ) -> Result<Vec<Settled>, QueueError> {
-        let write = |request: &mut Writer| {
-            request.array(portion.len());
-            for settlement in portion {
-                write_settlement(request, settlement);
-            }
-        };
-        let answer = self.calls.call("settle", &holder.run, Caller::Holder(holder), 1, write).await?;
-        answer.read(|reader| {
-            let length = reader.array()?;
-            let mut settled = Vec::with_capacity(length);
-            for position in 0..length {
-                if reader.is_false() {
-                    settled.push(Settled::Fenced);
-                    continue;
-                }
-                let Pushed { new, duplicates } = read_pushed(reader)?;
-                let fed = fed.get(position).copied().unwrap_or_default();
-                settled.push(Settled::Accepted(Pushed { new: new + fed.new, duplicates: duplicates + fed.duplicates }));
-            }
-            Ok(settled)
-        })
+        let write = |request: &mut Writer| write_settlements(request, portion);
+        let answer = self.calls.call("settle", &holder.run, Caller::Holder(holder), SETTLEMENTS, write).await?;
+        answer.read(|reader| read_settled(reader, fed))
     }
 
     pub(super) async fn renew_leases(&self, holder: &Holder, leases: &[LeaseRef]) -> Result<Vec<LeaseRef>, QueueError> {
@@ -222,7 +259,7 @@ fn lease_of(nonce: u64, task: TaskId) -> LeaseRef {
     LeaseRef { task, lease: nonce ^ first_half(task) }
 }
 
-fn nonce_of(lease: LeaseRef) -> [u8; 8] {
+pub(super) fn nonce_of(lease: LeaseRef) -> [u8; 8] {
     (lease.lease ^ first_half(lease.task)).to_be_bytes()
 }
 
@@ -230,85 +267,43 @@ fn first_half(task: TaskId) -> u64 {
     task.0.iter().take(8).fold(0, |half, byte| half << 8 | u64::from(*byte))
 }
 
-/// Settlements that one call takes: not too many, and not too much feedback with them.
-fn portions_of(settlements: &[Settlement]) -> impl Iterator<Item = &[Settlement]> {
-    let mut rest = settlements;
-    std::iter::from_fn(move || {
-        let mut weight = 0;
-        let fits = |settlement: &&Settlement| {
-            weight += 1 + feedback_of(settlement).min(MAX_FEEDBACK);
-            weight <= PORTION
-        };
-        let length = rest.iter().take_while(fits).count().max(1).min(rest.len());
-        let (portion, left) = rest.split_at(length);
-        rest = left;
-        (!portion.is_empty()).then_some(portion)
-    })
-}
-
-fn feedback_of(settlement: &Settlement) -> usize {
-    match &settlement.result {
-        SettleResult::Done { feedback } => feedback.len(),
-        _ => 0,
-    }
-}
-
-fn write_tasks(request: &mut Writer, tasks: &[Task]) {
+pub(super) fn write_tasks(request: &mut Writer, tasks: &[Task]) {
     request.array(tasks.len());
     for task in tasks {
         request.task(task);
     }
 }
 
-fn write_settlement(request: &mut Writer, settlement: &Settlement) {
-    let Settlement { lease, result, documents, bytes } = settlement;
-    let head = |request: &mut Writer, length: usize, code: i64| {
-        request.array(length).bytes(&lease.task.0).bytes(&nonce_of(*lease)).int(code);
-        request.uint(*documents).uint(*bytes);
-    };
-    match result {
-        SettleResult::Done { feedback } => {
-            head(request, 6, 0);
-            write_tasks(request, &feedback[..feedback.len().min(MAX_FEEDBACK)]);
-        }
-        SettleResult::Retry { delay, why } => {
-            head(request, 7, 1);
-            request.uint(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX).min(1 << 50)).text(&shortened(why));
-        }
-        SettleResult::Dead { why } => {
-            head(request, 6, 2);
-            request.text(&shortened(why));
-        }
-        SettleResult::Dropped => head(request, 5, 3),
-        SettleResult::Released => head(request, 5, 4),
-    }
+/// How many values a claim is.
+const CLAIM: usize = 2;
+
+fn write_claim(request: &mut Writer, max: usize, nonce: u64) {
+    request.uint(max as u64).bytes(&nonce.to_be_bytes());
 }
 
-/// As much of a reason as is kept.
-fn shortened(why: &str) -> String {
-    why.chars().take(crate::queue::TaskFailure::MAX_WHY_CHARS).collect()
-}
-
-fn read_pushed(reader: &mut Reader<'_>) -> Result<Pushed, Unreadable> {
+pub(super) fn read_pushed(reader: &mut Reader<'_>) -> Result<Pushed, Unreadable> {
     reader.array_of(2)?;
     Ok(Pushed { new: reader.uint()?, duplicates: reader.uint()? })
 }
 
-fn read_claim(reader: &mut Reader<'_>, nonce: u64) -> Result<Claim, Unreadable> {
+fn read_claim(reader: &mut Reader<'_>, lists: &[Vec<Vec<u8>>], nonce: u64) -> Result<Claim, Unreadable> {
     let length = reader.array()?;
     match reader.text()? {
         "drained" => Ok(Claim::Drained),
         "frozen" => Ok(Claim::Frozen),
         "wait" if length == 3 => Ok(Claim::Wait { until: reader.moment()?, sequence: reader.uint()? }),
         "tasks" if length == 2 => {
-            let mut tasks = Vec::new();
-            for _ in 0..reader.array()? {
-                let length = reader.array()?.checked_sub(2).ok_or(Unreadable)?;
+            let mut tasks = Vec::with_capacity(lists.iter().map(Vec::len).sum::<usize>() / 2);
+            if reader.array()? != lists.len() {
+                return Err(Unreadable);
+            }
+            for columns in lists.chunks_exact(2) {
+                let [ids, values] = columns else { return Err(Unreadable) };
                 let node = NodeName::from(reader.text()?);
                 let origin = OriginKey::from(reader.text()?);
-                for _ in 0..length / 2 {
-                    let id = reader.id()?;
-                    let (status, attempt, payload) = kept(reader.bytes()?)?;
+                for (id, value) in ids.iter().zip(values) {
+                    let id = TaskId(id.as_slice().try_into().map_err(|_| Unreadable)?);
+                    let (status, attempt, payload) = kept(value)?;
                     let task = Reader::task(payload, id, status, &node, &origin)?;
                     tasks.push(Leased { task, lease: lease_of(nonce, id), attempt });
                 }

@@ -11,6 +11,7 @@ use super::RedisSettings;
 use super::address::Address;
 use super::fault::CallError;
 use super::settings::check_instance;
+use super::wire::Reply;
 use crate::queue::QueueError;
 
 /// How long a connection waits, and for what.
@@ -81,13 +82,10 @@ impl Connection {
     }
 
     /// Calls a function with the instance's prefix as its one key.
-    pub(super) async fn call(&self, function: &str, arguments: &[&[u8]]) -> Result<Vec<u8>, CallError> {
+    pub(super) async fn call(&self, function: &str, request: &[u8]) -> Result<Reply, CallError> {
         let mut command = redis::cmd("FCALL");
-        command.arg(function).arg(1).arg(&self.prefix);
-        for argument in arguments {
-            command.arg(*argument);
-        }
-        self.query(&command).await
+        command.arg(function).arg(1).arg(&self.prefix).arg(request);
+        self.query(&command).await.map(Reply::of)
     }
 
     /// Loads a library in the place of the one of its name.

@@ -22,6 +22,7 @@ mod inspect;
 mod lanes;
 mod library;
 mod settings;
+mod settlements;
 mod wire;
 
 use std::sync::Arc;
@@ -97,6 +98,15 @@ impl Queue for RedisQueue {
 
     async fn settle(&self, holder: &Holder, settlements: Vec<Settlement>) -> Result<Vec<Settled>, QueueError> {
         self.settle_leases(holder, settlements).await
+    }
+
+    async fn settle_and_claim(
+        &self,
+        holder: &Holder,
+        settlements: Vec<Settlement>,
+        max: usize,
+    ) -> Result<(Vec<Settled>, Claim), QueueError> {
+        self.settle_leases_and_claim(holder, settlements, max).await
     }
 
     async fn renew(&self, holder: &Holder, leases: &[LeaseRef]) -> Result<Vec<LeaseRef>, QueueError> {

@@ -15,6 +15,37 @@ use crate::task::{ItemStatus, NodeName, OriginKey, SectionKey, Task, TaskId, Tas
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
+/// What a function answered: a value, and lists of binary text beside it.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pub(super) head: Vec<u8>,
+    pub(super) lists: Vec<Vec<Vec<u8>>>,
+}
+
+impl Reply {
+    /// What is of another form comes out empty, which nobody can read.
+    pub(super) fn of(value: redis::Value) -> Self {
+        let text = |value| match value {
+            redis::Value::BulkString(text) => Some(text),
+            _ => None,
+        };
+        let list = |value| match value {
+            redis::Value::Array(values) => values.into_iter().map(text).collect(),
+            _ => None,
+        };
+        let whole = |values: Vec<redis::Value>| {
+            let mut values = values.into_iter();
+            let head = values.next().and_then(text)?;
+            Some(Self { head, lists: values.map(list).collect::<Option<_>>()? })
+        };
+        match value {
+            redis::Value::BulkString(head) => Self { head, lists: Vec::new() },
+            redis::Value::Array(values) => whole(values).unwrap_or_default(),
+            _ => Self::default(),
+        }
+    }
+}
+
 /// A value under construction.
 #[derive(Debug, Default)]
 pub(super) struct Writer(Vec<u8>);
@@ -71,7 +102,7 @@ impl Writer {
 }
 
 /// The largest number that Lua holds exactly.
-const MOST: u64 = (1 << 53) - 1;
+pub(super) const MOST: u64 = (1 << 53) - 1;
 
 /// What Redis need not understand of a task: all but its id, node, origin and status.
 fn payload_of(task: &Task) -> Vec<u8> {
@@ -125,12 +156,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the next value is `false`, which is passed over then.
+    /// Takes a `false`, if one is next.
     pub(super) fn is_false(&mut self) -> bool {
-        let is_false = self.rest.first() == Some(&Marker::False.to_u8());
-        if is_false {
+        self.takes(Marker::False)
+    }
+
+    /// Takes a `true`, if one is next.
+    pub(super) fn is_true(&mut self) -> bool {
+        self.takes(Marker::True)
+    }
+
+    fn takes(&mut self, marker: Marker) -> bool {
+        let is_next = self.rest.first() == Some(&marker.to_u8());
+        if is_next {
             self.rest = &self.rest[1..];
         }
-        is_false
+        is_next
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], Unreadable> {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use trawler::queue::{
-    Claim, DeadTask, Gate, LeaseRef, Ledger, MAX_DEAD_KEPT, Permit, Pushback, PushbackKind, QueueError, ReleaseCause,
-    Released, SettleResult, Settled, TaskFailure, Waiting,
+    Claim, DeadTask, Gate, LeaseRef, Ledger, MAX_DEAD_KEPT, Permit, Pushback, PushbackKind, Pushed, QueueError,
+    ReleaseCause, Released, SettleResult, Settled, TaskFailure, Waiting,
 };
 use trawler::task::NodeName;
 
-use super::scene::{MakeQueue, Scene, config, done, names, origin_of, page, pages, retry_after_ms, settlement};
+use super::scene::{
+    MakeQueue, Scene, config, done, done_with, names, origin_of, page, pages, retry_after_ms, settlement,
+};
 
 pub(super) async fn no_more_holders_join_than_the_run_has_tokens(make: MakeQueue) {
     let scene = Scene::open(make, config(&["a"])).await;
@@ -131,6 +133,33 @@ pub(super) async fn a_settled_lease_settles_no_second_time(make: MakeQueue) {
     assert_eq!(settled, [Settled::Accepted(trawler::queue::Pushed::default()), Settled::Fenced]);
     assert_eq!(scene.settle(&holder, &leased, retry_after_ms(1)).await, Settled::Fenced);
     assert_eq!(scene.ledger().await, Ledger { discovered: 1, done: 1, ..Ledger::default() });
+}
+
+pub(super) async fn settling_and_claiming_at_once_does_both_in_this_order(make: MakeQueue) {
+    let scene = Scene::open(make, config(&["a", "b"])).await;
+    let holder = scene.join(0).await;
+    scene.push(pages("a", 3)).await;
+    let leased = scene.claim(&holder, 2).await;
+    let foreign = LeaseRef { lease: leased[1].lease.lease + 1, ..leased[1].lease };
+    let settlements = vec![
+        settlement(leased[0].lease, done_with(vec![page("b", 0), page("a", 0)])),
+        settlement(foreign, done()),
+        settlement(leased[1].lease, SettleResult::Released),
+    ];
+    let (settled, claim) = scene.queue.settle_and_claim(&holder, settlements, 10).await.unwrap();
+    let found = Pushed { new: 1, duplicates: 1 };
+    assert_eq!(settled, [Settled::Accepted(found), Settled::Fenced, Settled::Accepted(Pushed::default())]);
+    let Claim::Tasks(claimed) = claim else { panic!("tasks are eligible: {claim:?}") };
+    assert_eq!(names(&claimed), ["a page=1", "a page=2", "b page=0"], "also what was put back and found just now");
+    assert_eq!(scene.ledger().await, Ledger { discovered: 4, leased: 3, done: 1, ..Ledger::default() });
+
+    scene.queue.freeze(&scene.run).await.unwrap();
+    let last = claimed.iter().map(|leased| settlement(leased.lease, done())).collect();
+    let frozen = scene.queue.settle_and_claim(&holder, last, 10).await.unwrap();
+    assert_eq!(frozen, (vec![Settled::Accepted(Pushed::default()); 3], Claim::Frozen));
+    scene.queue.thaw(&scene.run).await.unwrap();
+    let drained = scene.queue.settle_and_claim(&holder, Vec::new(), 10).await.unwrap();
+    assert_eq!(drained, (Vec::new(), Claim::Drained));
 }
 
 pub(super) async fn a_lease_is_its_holders_alone(make: MakeQueue) {

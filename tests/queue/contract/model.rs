@@ -127,11 +127,16 @@ impl Model {
         }
     }
 
-    /// Takes a step, and looks at the account after it.
-    async fn take(&mut self, run: usize, step: &Step) -> Verdict {
+    /// What time and the call before have brought.
+    fn come_up_to_date(&mut self) {
         self.note_full_budgets();
         self.advance();
         self.forget_reservations();
+    }
+
+    /// Takes a step, and looks at the account after it.
+    async fn take(&mut self, run: usize, step: &Step) -> Verdict {
+        self.come_up_to_date();
         self.apply(run, step).await?;
         self.note_full_budgets();
         self.advance();
@@ -149,7 +154,9 @@ impl Model {
             Step::PushOfAStranger => self.push_a_stranger(run).await,
             Step::Join { token } => self.join(run, token).await,
             Step::Claim { token, max } => self.claim(run, token, max).await,
-            Step::Settle { pick, ref results, stranger } => self.settle(run, pick, results, stranger).await,
+            Step::Settle { pick, ref results, stranger, claims } => {
+                self.settle(run, pick, results, stranger, claims).await
+            }
             Step::Permit { pick, elsewhere } => self.permit(run, pick, elsewhere).await,
             Step::PermitAgain => self.permit_again(run).await,
             Step::Renew { pick } => self.renew(run, pick).await,
@@ -234,7 +241,8 @@ impl Model {
             first = first.into_iter().chain(self.woken_at).min();
             let how = steps::How::Done { feedback: 0, documents: 0, bytes: 0 };
             while self.runs[run].pick(0).is_some() {
-                self.take(run, &Step::Settle { pick: 0, results: vec![how.clone(); 30], stranger: false }).await?;
+                let results = vec![how.clone(); 30];
+                self.take(run, &Step::Settle { pick: 0, results, stranger: false, claims: None }).await?;
             }
         }
         self.woken_at = first;

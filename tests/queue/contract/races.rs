@@ -26,6 +26,7 @@ pub(super) enum Mutation {
     SettleForRetry,
     SettleAsDead,
     SettleAsDropped,
+    SettleAndClaim,
     Release,
     Renew,
     Pushback,
@@ -43,7 +44,7 @@ pub(super) enum Mutation {
     Close,
 }
 
-const ALL: [Mutation; 23] = [
+const ALL: [Mutation; 24] = [
     Mutation::Push,
     Mutation::Claim,
     Mutation::ClaimByAnother,
@@ -52,6 +53,7 @@ const ALL: [Mutation; 23] = [
     Mutation::SettleForRetry,
     Mutation::SettleAsDead,
     Mutation::SettleAsDropped,
+    Mutation::SettleAndClaim,
     Mutation::Release,
     Mutation::Renew,
     Mutation::Pushback,
@@ -119,6 +121,13 @@ impl Setting {
             Mutation::SettleForRetry => self.settle(queue, retry_after_ms(500)).await,
             Mutation::SettleAsDead => self.settle(queue, SettleResult::Dead { why: "410".into() }).await,
             Mutation::SettleAsDropped => self.settle(queue, SettleResult::Dropped).await,
+            Mutation::SettleAndClaim => {
+                let settlements = vec![settlement(self.leased.lease, done_with(vec![page("b", 100)]))];
+                match queue.settle_and_claim(&self.holder, settlements, 2).await {
+                    Ok((settled, claim)) => format!("{settled:?}, {}", claimed(Ok(claim))),
+                    Err(error) => format!("{error:?}"),
+                }
+            }
             Mutation::Release => self.settle(queue, SettleResult::Released).await,
             Mutation::Renew => {
                 let lost = queue.renew(&self.holder, &[self.leased.lease]).await;

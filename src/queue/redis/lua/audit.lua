@@ -2,7 +2,7 @@
 
 local function is_listed(key, giver, member, index)
   return member[TICKET] > 0
-    and (giver[CURRENT] == index or call('ZSCORE', key, turn_member(member[TICKET], index)) ~= false)
+    and (giver[CURRENT] == index or call('ZSCORE', key, turn_member(member, index)) ~= false)
 end
 
 -- Lists anew what should be listed.
@@ -101,14 +101,14 @@ local function audit_tasks(X, cursor)
   for position = 1, min(#pairs_, 1000), 2 do
     local id, value = pairs_[position], pairs_[position + 1]
     if value ~= '' then
-      local status, _, _, charges, index, seq = struct.unpack(TASK_FORMAT, value)
+      local status, _, _, charges, index, seq = sunpack(TASK_FORMAT, value)
       local stands = call('ZSCORE', keys_of.tasks(X, index), id) or call('ZSCORE', keys_of.delayed(X), id) or call('ZSCORE', keys_of.suspects(X), id)
       if not stands then
-        holders = holders or call('HKEYS', X.R .. 'h')
+        holders = holders or tokens_of(X)
         for _, token in ipairs(holders) do
           stands = stands or call('HEXISTS', keys_of.leases(X, token), id) == 1
         end
-        for _, token in ipairs(stands and {} or call('SMEMBERS', X.R .. 'k')) do
+        for _, token in ipairs(stands and {} or call('SMEMBERS', keys_of.released(X))) do
           stands = stands or call('HEXISTS', keys_of.leases(X, token), id) == 1
         end
       end
@@ -129,10 +129,10 @@ local function audit_ledger(X, steps, queued)
     return false
   end
   local delayed, leased = call('ZCARD', keys_of.delayed(X)), 0
-  for _, token in ipairs(call('HKEYS', X.R .. 'h')) do
+  for _, token in ipairs(tokens_of(X)) do
     leased = leased + call('HLEN', keys_of.leases(X, token))
   end
-  for _, token in ipairs(call('SMEMBERS', X.R .. 'k')) do
+  for _, token in ipairs(call('SMEMBERS', keys_of.released(X))) do
     if not holder_of(X, tonumber(token)) then
       leased = leased + call('HLEN', keys_of.leases(X, token))
     end

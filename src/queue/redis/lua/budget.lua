@@ -47,7 +47,7 @@ local function hours_begin(index, budget)
     local low, high = 0, #hours / 16
     while low < high do
       local middle = floor((low + high) / 2)
-      if struct.unpack('>I8', hours, middle * 16 + 9) <= now then
+      if sunpack('>I8', hours, middle * 16 + 9) <= now then
         low = middle + 1
       else
         high = middle
@@ -56,7 +56,7 @@ local function hours_begin(index, budget)
     if low >= #hours / 16 then
       return now + NO_MORE_HOURS
     end
-    budget[BUDGET_OPEN_FROM], budget[BUDGET_OPEN_UNTIL] = struct.unpack('>I8I8', hours, low * 16 + 1)
+    budget[BUDGET_OPEN_FROM], budget[BUDGET_OPEN_UNTIL] = sunpack('>I8I8', hours, low * 16 + 1)
     budget[0] = true
   end
   local from = budget[BUDGET_OPEN_FROM]
@@ -153,6 +153,9 @@ end
 
 -- Counts what a response brought.
 local function budget_charge(index, budget, documents, bytes)
+  if budget[BUDGET_HAS_AMOUNTS] == 0 then
+    return
+  end
   for _, limit in ipairs(budget[BUDGET_LIMITS]) do
     if limit[LIMIT_UNIT] == UNIT_DOCUMENTS then
       budget[0] = true

@@ -1,21 +1,18 @@
 -- A claim (src/queue/memory/run.rs, lanes.rs, suspects.rs).
 
--- What a queue's next tasks are: ids and values, as many as may be handed out, read at once.
+local claim, earliest, suspect_waits_for
+do
+
+-- What a queue's next tasks are: ids and values from a position on, so many read at once.
 local function next_tasks(X, index, wanted)
   local ahead = X.ahead[index]
   if ahead == nil then
-    ahead = { ids = {}, values = {}, taken = 0, removed = 0 }
+    ahead = { ids = {}, values = {}, position = 1, taken = 0 }
     X.ahead[index] = ahead
   end
-  if ahead.taken == #ahead.ids then
-    local from = ahead.taken - ahead.removed
-    local ids = call('ZRANGE', keys_of.tasks(X, index), from, from + wanted - 1)
-    if #ids > 0 then
-      local values = call('HMGET', keys_of.all(X), unpack(ids))
-      for position = 1, #ids do
-        ahead.ids[#ahead.ids + 1], ahead.values[#ahead.values + 1] = ids[position], values[position]
-      end
-    end
+  if ahead.position > #ahead.ids then
+    ahead.ids, ahead.position = call('ZRANGE', keys_of.tasks(X, index), digits(ahead.taken), digits(ahead.taken + wanted - 1)), 1
+    ahead.values = #ahead.ids > 0 and call('HMGET', keys_of.all(X), unpack(ahead.ids)) or {}
   end
   return ahead
 end
@@ -24,7 +21,7 @@ end
 local function remove_taken(X)
   for index, ahead in pairs(X.ahead) do
     if ahead.taken > 0 then
-      call('ZREMRANGEBYRANK', keys_of.tasks(X, index), 0, ahead.taken - 1)
+      call('ZREMRANGEBYRANK', keys_of.tasks(X, index), '0', digits(ahead.taken - 1))
     end
   end
 end
@@ -80,19 +77,30 @@ end
 
 -- Leases tasks of a queue to the claiming holder: those from a position on in these lists.
 local function grant(X, hand, ids, values, from, tasks, queue, lane, lane_index, budget_index, calls)
-  local lease = struct.pack(LEASE_FORMAT, hand.nonce, lane_index, lane[LANE_ORIGIN], budget_index, calls, now, hand.expires, 0)
+  local last = from + tasks - 1
   if hand.queue ~= queue then
     hand.queue = queue
-    hand.row = { node_of(X, queue[QUEUE_NODE])[NODE_NAME], origin_of(lane[LANE_ORIGIN])[ORIGIN_KEY] }
-    hand.rows[#hand.rows + 1] = hand.row
+    if from == 1 and last == #ids then
+      hand.ids, hand.values = ids, values
+    else
+      hand.ids, hand.values = { unpack(ids, from, last) }, { unpack(values, from, last) }
+    end
+    local rows, lists = hand.rows, hand.lists
+    local n = #rows
+    rows[n + 1], rows[n + 2] = node_of(X, queue[QUEUE_NODE])[NODE_NAME], origin_of(lane[LANE_ORIGIN])[ORIGIN_KEY]
+    lists[n + 2], lists[n + 3] = hand.ids, hand.values
+  else
+    for position = from, last do
+      hand.ids[#hand.ids + 1], hand.values[#hand.values + 1] = ids[position], values[position]
+    end
   end
-  local row, leases = hand.row, hand.leases
-  local n, m = #row, #leases
-  for position = from, from + tasks - 1 do
-    row[n + 1], row[n + 2] = ids[position], values[position]
+  local lease = spack(LEASE_FORMAT, hand.nonce, lane_index, lane[LANE_ORIGIN], budget_index, calls, now, hand.expires, 0)
+  local leases, m = hand.leases, hand.lease_count
+  for position = from, last do
     leases[m + 1], leases[m + 2] = ids[position], lease
-    n, m = n + 2, m + 2
+    m = m + 2
   end
+  hand.lease_count = m
   hand.count = hand.count + tasks
 end
 
@@ -151,7 +159,7 @@ local function next_of_pool(X, hand, group_index, pool_index)
       local calls, ahead = 1, nil
       if node[NODE_CALLS] > 1 then
         ahead = next_tasks(X, queue_index, min(hand.max - hand.count, lane[LEFT]))
-        if string.byte(ahead.values[ahead.taken + 1] or '\0\0', 2) == 1 then
+        if byte(ahead.values[ahead.position] or '\0\0', 2) == 1 then
           calls = node[NODE_CALLS]
         end
       end
@@ -167,23 +175,23 @@ local function next_of_pool(X, hand, group_index, pool_index)
       if node[NODE_CALLS] == 1 then
         tasks = tasks_at_once(X, hand, group, pool, lane, queue, budget, origin_of(lane[LANE_ORIGIN]))
       end
-      ahead = ahead or next_tasks(X, queue_index, tasks)
-      local from = ahead.taken + 1
-      tasks = min(tasks, #ahead.ids - ahead.taken)
+      ahead = ahead or next_tasks(X, queue_index, min(hand.max - hand.count, lane[LEFT]))
+      local from = ahead.position
+      tasks = min(tasks, #ahead.ids - from + 1)
       if tasks == 0 then
         -- Less stands there than was counted: `audit` says so; others must not wait for it.
         queue[QUEUE_TASKS], queue[0] = 0, true
         unlist_queue(X, queue_index)
         return true
       end
-      ahead.taken = ahead.taken + tasks
+      ahead.taken, ahead.position = ahead.taken + tasks, from + tasks
       queue[QUEUE_TASKS], queue[0] = queue[QUEUE_TASKS] - tasks, true
       local is_last = queue[QUEUE_TASKS] == 0
       spend(X, queue, calls, not is_last, tasks)
       grant(X, hand, ahead.ids, ahead.values, from, tasks, queue, lane, lane_index, budget_index, calls)
-      served(keys_of.queues(X, lane_index), lane, queue, queue_index, node_stride(node[NODE_PRIORITY]), tasks)
-      served(keys_of.lanes(X, pool_index), pool, lane, lane_index, floor(STRIDE / max(1, lane[LANE_ACTIVE])), tasks)
-      served(keys_of.pools(X, group_index), group, pool, pool_index, floor(STRIDE / max(1, pool[POOL_ACTIVE])), tasks)
+      served(lane, queue, node_stride(node[NODE_PRIORITY]), tasks)
+      served(pool, lane, floor(STRIDE / max(1, lane[LANE_ACTIVE])), tasks)
+      served(group, pool, floor(STRIDE / max(1, pool[POOL_ACTIVE])), tasks)
       if is_last then
         unlist_queue(X, queue_index)
       end
@@ -195,7 +203,7 @@ local function next_of_pool(X, hand, group_index, pool_index)
 end
 
 -- The gate that keeps the first suspect of a queue, and when it opens; 0: none does.
-local function suspect_waits_for(X, queue, value)
+function suspect_waits_for(X, queue, value)
   local lane = lane_of(X, queue[QUEUE_LANE])
   local origin = origin_of(lane[LANE_ORIGIN])
   if origin_is_closed(origin) then
@@ -208,7 +216,7 @@ local function suspect_waits_for(X, queue, value)
   if budget_is_full(budget) then
     return now + LOOK_AGAIN, GATE_BUDGET_FULL, 0
   end
-  local calls = string.byte(value, 2) == 1 and node_of(X, queue[QUEUE_NODE])[NODE_CALLS] or 1
+  local calls = byte(value, 2) == 1 and node_of(X, queue[QUEUE_NODE])[NODE_CALLS] or 1
   return budget_closed(budget_index, budget, calls, nil)
 end
 
@@ -225,7 +233,7 @@ local function first_suspects(X, group)
       break
     end
     local value = call('HGET', keys_of.all(X), id)
-    local _, _, _, _, index = struct.unpack(TASK_FORMAT, value)
+    local _, _, _, _, index = sunpack(TASK_FORMAT, value)
     local queue = queue_of(X, index)
     local node = node_of(X, queue[QUEUE_NODE])
     local pool = pool_of(X, lane_of(X, queue[QUEUE_LANE])[LANE_POOL])
@@ -241,8 +249,7 @@ local function is_another_free(X, token, group)
   if X.r[RUN_HOLDERS] < 2 then
     return false
   end
-  for _, field in ipairs(call('HKEYS', X.R .. 'h')) do
-    local other = tonumber(field)
+  for _, other in ipairs(tokens_of(X)) do
     local holder = other ~= token and holder_of(X, other)
     if holder and holder[HOLDER_GROUP] == group and holder[HOLDER_UNDER_WAY] > 0
       and (holder[HOLDER_ALONE] == 1 or holder[HOLDER_DRAINING] == 1) then
@@ -281,13 +288,13 @@ local function hand_out_suspect(X, hand, suspect)
   call('ZREM', keys_of.suspects(X), id)
   queue[QUEUE_SUSPECTS], queue[0] = queue[QUEUE_SUSPECTS] - 1, true
   X.r[RUN_SUSPECTS] = X.r[RUN_SUSPECTS] - 1
-  local calls = string.byte(value, 2) == 1 and node_of(X, queue[QUEUE_NODE])[NODE_CALLS] or 1
+  local calls = byte(value, 2) == 1 and node_of(X, queue[QUEUE_NODE])[NODE_CALLS] or 1
   local lane, budget_index = spend(X, queue, calls, queue[QUEUE_TASKS] > 0, 1)
   grant(X, hand, { id }, { value }, 1, 1, queue, lane, queue[QUEUE_LANE], budget_index, calls)
   hand.is_alone = true
 end
 
-local function earliest(a, b)
+function earliest(a, b)
   if a == 0 then
     return b
   end
@@ -307,22 +314,25 @@ end
 
 -- What the holder's last claim gave: its answer was lost.
 local function claimed_before(X, token, nonce)
-  local rows = {}
+  local rows, lists = {}, { '' }
   local leases = call('HGETALL', keys_of.leases(X, token))
   for position = 1, #leases, 2 do
     local id, lease = leases[position], read_lease(leases[position + 1])
     if lease[1] == nonce then
       local value = call('HGET', keys_of.all(X), id)
-      local _, _, _, _, queue = struct.unpack(TASK_FORMAT, value)
+      local _, _, _, _, queue = sunpack(TASK_FORMAT, value)
       local name = node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_NAME]
-      rows[#rows + 1] = { name, origin_of(lease[3])[ORIGIN_KEY], id, value }
+      local n = #rows
+      rows[n + 1], rows[n + 2] = name, origin_of(lease[3])[ORIGIN_KEY]
+      lists[n + 2], lists[n + 3] = { id }, { value }
     end
   end
+  X.lists = #rows > 0 and lists or nil
   return #rows > 0 and { 'tasks', rows } or { 'wait', now, X.r[RUN_SEQUENCE] }
 end
 
--- Answers {'tasks', rows} | {'wait', until, sequence} | {'drained'} | {'frozen'}.
-local function claim(X, token, holder, most, nonce)
+-- Answers {'tasks', node, origin, node, …} and, beside it, lists of ids and values for each of these | {'wait', until, sequence} | {'drained'} | {'frozen'}.
+function claim(X, token, holder, most, nonce)
   local run = X.r
   if run[RUN_FROZEN] == 1 then
     return { 'frozen' }
@@ -334,7 +344,8 @@ local function claim(X, token, holder, most, nonce)
   local group = holder[HOLDER_GROUP]
   local has_more_timers = advance_group(X, group)
   X.ahead = {}
-  local hand = { max = most, count = 0, nonce = nonce, expires = now + run[RUN_LEASE], rows = {}, leases = {}, visits = MOST_VISITS }
+  local hand = { max = most, count = 0, nonce = nonce, expires = now + run[RUN_LEASE], visits = MOST_VISITS }
+  hand.rows, hand.lists, hand.leases, hand.lease_count = {}, { '' }, { 'HSET', keys_of.leases(X, token) }, 2
   local offered, suspect = offer(X, token, holder, group, most)
   if offered == OFFER_SUSPECT then
     hand_out_suspect(X, hand, suspect)
@@ -350,11 +361,12 @@ local function claim(X, token, holder, most, nonce)
   end
   if hand.count > 0 then
     remove_taken(X)
-    call('HSET', keys_of.leases(X, token), unpack(hand.leases))
+    call(unpack(hand.leases))
     run[RUN_QUEUED], run[RUN_LEASED] = run[RUN_QUEUED] - hand.count, run[RUN_LEASED] + hand.count
     holder[HOLDER_UNDER_WAY], holder[0] = holder[HOLDER_UNDER_WAY] + hand.count, true
     holder[HOLDER_ALONE] = hand.is_alone and 1 or 0
     watch_holder(X, token, holder, hand.expires)
+    X.lists = hand.lists
     return { 'tasks', hand.rows }
   end
   if run[RUN_QUEUED] + run[RUN_DELAYED] + run[RUN_LEASED] == 0 then
@@ -376,3 +388,4 @@ end
 on_run('claim', 'holder', function(X, request, holder)
   return claim(X, request[5], holder, request[8], request[9])
 end)
+end

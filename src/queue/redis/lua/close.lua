@@ -2,16 +2,16 @@
 
 -- Gives back what the run's leases hold. Answers whether more is left.
 local function end_all_leases(X)
-  for _, field in ipairs(call('HKEYS', X.R .. 'h')) do
-    local _, _, has_more = end_leases(X, tonumber(field), nil)
+  for _, token in ipairs(tokens_of(X)) do
+    local _, _, has_more = end_leases(X, token, nil)
     if has_more then
       return true
     end
-    call('HDEL', X.R .. 'h', field)
-    X.h[tonumber(field)] = false
+    call('SREM', keys_of.holders(X), token)
+    X.h[token] = false
   end
   -- Of holders that were released, but not in one call.
-  for _, token in ipairs(call('SMEMBERS', X.R .. 'k')) do
+  for _, token in ipairs(call('SMEMBERS', keys_of.released(X))) do
     local _, _, has_more = end_leases(X, tonumber(token), nil)
     if has_more then
       return true
@@ -92,7 +92,7 @@ local function close_step(X)
   local run = X.r
   if run[RUN_OPENING] < 2 then
     run[RUN_OPENING] = 2
-    call('HDEL', P .. 'r', run[RUN_ID])
+    call('HDEL', P .. 'i', 'run ' .. run[RUN_ID])
     call('SADD', P .. 'gone', X.key)
     call('HSET', X.m, 'lanes left', 1)
     X.closes = true
@@ -130,8 +130,8 @@ local function collect_old_gates()
   for position = 1, min(#gates, 1000), 2 do
     local field = gates[position]
     fields[#fields + 1] = field
-    if string.byte(field) == 98 then -- b
-      drop_lists(string.sub(field, 2), read.b(gates[position + 1])[BUDGET_LIMITS])
+    if byte(field) == 98 then -- b
+      drop_lists(sub(field, 2), read.b(gates[position + 1])[BUDGET_LIMITS])
     end
   end
   call_many(fields)
@@ -152,8 +152,10 @@ local function collect_gone()
       call('HSET', R .. 'm', 'queues left', max(run[RUN_QUEUES], run[RUN_LANES], run[RUN_POOLS], run[RUN_GROUPS]))
     end
   end
-  for _, token in ipairs(call('HKEYS', R .. 'h')) do
-    call('UNLINK', R .. 'L' .. token)
+  for _, held in ipairs({ 'h', 'k' }) do
+    for _, token in ipairs(call('SMEMBERS', R .. held)) do
+      call('UNLINK', R .. 'L' .. token)
+    end
   end
   if not delete_portion(R) then
     call('SREM', P .. 'gone', key)
@@ -163,21 +165,25 @@ end
 
 -- Makes the instance anew under another epoch: its queue was lost. Whoever knew the old one is told so by its next call.
 local function reset_instance(epoch)
-  for _, key in ipairs(call('HVALS', P .. 'r')) do
-    call('SADD', P .. 'gone', key)
+  local known = call('HGETALL', P .. 'i')
+  for position = 1, #known, 2 do
+    if sub(known[position], 1, 4) == 'run ' then
+      call('SADD', P .. 'gone', known[position + 1])
+      call('HDEL', P .. 'i', known[position])
+    end
   end
   -- Its gates are deleted in portions: a budget's entries stand in keys of their own.
   if call('EXISTS', G) == 1 then
     call('UNLINK', P .. 'old')
     call('RENAME', G, P .. 'old')
   end
-  call('UNLINK', P .. 'r', P .. 'x', P .. 'z')
-  call('HSET', P .. 'i', 'epoch', epoch)
+  call('UNLINK', P .. 'x', P .. 'z')
+  call('HSET', P .. 'i', 'epoch', epoch, 'lapse', 0)
   runs, budgets, origins, ways, promises = {}, {}, {}, {}, {}
 end
 
-in_instance('close', function(request)
-  local key = request[8] > 0 and request[8] or tonumber(call('HGET', P .. 'r', request[4]) or nil)
+in_instance('close', function(request, known)
+  local key = request[8] > 0 and request[8] or known
   local X = key and run_of(key)
   if not X then
     return 0

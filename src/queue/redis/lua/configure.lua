@@ -3,7 +3,7 @@
 
 -- A limit as it is configured: unit, amount, period, even.
 local function new_limit(config, list)
-  return { config[1], min(MOST, config[2]), min(MOST, config[3]), config[4], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, list }
+  return { config[1], min(MOST, config[2]), min(MOST, config[3]), config[4], list, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 end
 
 -- The limit with what is known to have been spent: of the same unit, by the window that remembers longest.
@@ -23,7 +23,7 @@ local function inherit(index, known, config, list)
     return new_limit(config, list)
   end
   local limit = {}
-  for position = 1, LIMIT_LIST do
+  for position = 1, LIMIT_FORGOT_AT do
     limit[position] = source[position]
   end
   limit[LIMIT_LIST], limit[LIMIT_EVEN] = list, config[4]
@@ -103,14 +103,19 @@ local function set_budget(X, config)
   else
     index = call('HINCRBY', P .. 'i', 'budgets', 1)
     call('HSET', G, 'B' .. config[1], index)
-    budget = { config[1], 0, 0, 0, FULL_RATE, 0, 0, 0, 0, 0, 0, 0, {}, [0] = true }
+    budget = { config[1], 0, 0, 0, FULL_RATE, 0, 0, 0, 0, 0, 0, 0, 0, {}, [0] = true }
     budgets[index] = budget
     for position, limit in ipairs(config[2]) do
       budget[BUDGET_LIMITS][position] = new_limit(limit, position)
     end
     charge_earlier(index, budget, config[6], config[7])
   end
-  budget[BUDGET_MAX], budget[BUDGET_FLOOR] = config[3], config[4]
+  budget[BUDGET_MAX], budget[BUDGET_FLOOR], budget[BUDGET_HAS_AMOUNTS] = config[3], config[4], 0
+  for _, limit in ipairs(budget[BUDGET_LIMITS]) do
+    if limit[LIMIT_UNIT] ~= UNIT_CALLS then
+      budget[BUDGET_HAS_AMOUNTS] = 1
+    end
+  end
   if config[4] == 0 then
     budget[BUDGET_PERMILLE], budget[BUDGET_SLOWED_AT] = FULL_RATE, 0
   end
@@ -217,7 +222,7 @@ local function drop_delayed(X, from)
   local kept = 0
   for _, id in ipairs(ids) do
     local task = call('HGET', keys_of.all(X), id)
-    local _, _, _, _, queue = struct.unpack(TASK_FORMAT, task)
+    local _, _, _, _, queue = sunpack(TASK_FORMAT, task)
     if node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 1 then
       call('ZREM', keys_of.delayed(X), id)
       end_task(X, id)
@@ -258,8 +263,8 @@ local function forget_gates()
   local surplus = call('ZCARD', P .. 'z') - MAX_REMEMBERED
   local due = call('ZRANGEBYSCORE', P .. 'z', '-inf', surplus > 0 and '+inf' or now, 'LIMIT', 0, max(16, min(64, surplus)))
   for _, gate in ipairs(due) do
-    local index, until_ = tonumber(string.sub(gate, 2)), 0
-    if string.byte(gate) == 98 then -- b
+    local index, until_ = tonumber(sub(gate, 2)), 0
+    if byte(gate) == 98 then -- b
       local budget = budget_of(index)
       if budget[BUDGET_USERS] > 0 then
         until_ = -1
@@ -294,9 +299,8 @@ local function forget_gates()
 end
 
 -- The run that a portion is for; nil and a refusal. False: a later configuration has begun, and holds.
-local function run_in_the_making(request, generation)
-  local key = call('HGET', P .. 'r', request[4])
-  local X = key and run_of(tonumber(key))
+local function run_in_the_making(request, key, generation)
+  local X = key and run_of(key)
   if not X then
     return nil, { 'no such run' }
   end
@@ -308,40 +312,40 @@ local function run_in_the_making(request, generation)
 end
 
 -- opening: a number that names it; fence; what holds for the run; origins to be left alone.
-in_instance('open', function(request)
+in_instance('open', function(request, known)
   forget_gates()
-  local known = call('HGET', P .. 'r', request[4])
   if known then
-    local X = run_of(tonumber(known))
+    local X = run_of(known)
     if X.r[RUN_OPENED_BY] == request[8] then
       return X.r[RUN_GENERATION]
     elseif X.r[RUN_OPENING] == 0 then
       return nil, { 'run exists' }
     end
     -- Whoever began to open it did not come to the end.
-    call('HDEL', P .. 'r', request[4])
     call('SADD', P .. 'gone', X.key)
     runs[X.key] = false
   end
   local key = call('HINCRBY', P .. 'i', 'runs', 1)
-  local R = P .. key .. ':'
-  local run = { request[4] }
-  for position = 2, RUN_STEPS do
+  local run = {}
+  for position = 1, RUN_OPENED_BY do
     run[position] = 0
   end
+  run[RUN_ID] = request[4]
   run[RUN_FENCES], run[RUN_OPENED_BY], run[RUN_OPENING], run[RUN_NOW] = request[9], request[8], 1, now
   -- Above the numbers of all runs before: who looked at one of the same name must not take this one for its past.
   run[RUN_CALLS] = key * 268435456
-  local X = { key = key, R = R, m = R .. 'm', r = run, q = {}, l = {}, p = {}, g = {}, n = {}, h = {}, names = {} }
+  local X = new_context(key, run)
   runs[key] = X
   set_run(X, request[10])
   close_origins(X, request[11])
-  call('HSET', P .. 'r', request[4], key)
+  -- Short hashes of short values are searched from end to end: a long value spares this one that.
+  call('HSET', X.m, 'of', 'the records of one run by their numbers, and the numbers of what has a name')
+  call('HSET', P .. 'i', 'run ' .. request[4], key)
   return run[RUN_GENERATION]
 end)
 
-in_instance('begin_configure', function(request)
-  local X, refused = run_in_the_making(request)
+in_instance('begin_configure', function(request, key)
+  local X, refused = run_in_the_making(request, key)
   if not X or X.r[RUN_OPENING] > 0 then
     return nil, refused or { 'no such run' }
   end
@@ -352,8 +356,8 @@ in_instance('begin_configure', function(request)
   return X.r[RUN_GENERATION]
 end)
 
-in_instance('set_budgets', function(request)
-  local X, refused = run_in_the_making(request, request[8])
+in_instance('set_budgets', function(request, key)
+  local X, refused = run_in_the_making(request, key, request[8])
   if not X then
     return X, refused
   end
@@ -363,8 +367,8 @@ in_instance('set_budgets', function(request)
   return true
 end)
 
-in_instance('set_nodes', function(request)
-  local X, refused = run_in_the_making(request, request[8])
+in_instance('set_nodes', function(request, key)
+  local X, refused = run_in_the_making(request, key, request[8])
   if not X then
     return X, refused
   end
@@ -375,8 +379,8 @@ in_instance('set_nodes', function(request)
 end)
 
 -- The end of a configuration. Answers where it goes on: {part, from}; part 0: it is done.
-in_instance('end_configure', function(request)
-  local X, refused = run_in_the_making(request, request[8])
+in_instance('end_configure', function(request, key)
+  local X, refused = run_in_the_making(request, key, request[8])
   if not X then
     return X, refused
   end

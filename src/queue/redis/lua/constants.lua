@@ -13,48 +13,51 @@ TICKET = 4
 CURRENT = 5
 LEFT = 6
 REACHED = 7
+-- How many are listed beside the one whose turn it is.
+LISTED = 8
 
--- A run.
-RUN_ID = 1
-RUN_WEIGHT = 2
-RUN_MAX_HOLDERS = 3
-RUN_LEASE = 4
-RUN_MAX_CHARGES = 5
-RUN_FROZEN = 6
-RUN_DISCOVERED = 7
-RUN_QUEUED = 8
-RUN_DELAYED = 9
-RUN_LEASED = 10
-RUN_DONE = 11
-RUN_DEAD = 12
-RUN_DROPPED = 13
-RUN_FENCES = 14
-RUN_SEQ = 15
-RUN_SEQUENCE = 16
-RUN_SOMEONE_WAITS = 17
-RUN_TICKETS = 18
-RUN_NOW = 19
-RUN_NODES = 20
-RUN_GROUPS = 21
-RUN_POOLS = 22
-RUN_LANES = 23
-RUN_QUEUES = 24
-RUN_ORIGIN_MAX = 25
-RUN_ORIGIN_INITIAL = 26
-RUN_ORIGIN_LONGEST = 27
-RUN_SUSPECTS = 28
-RUN_HOLDERS = 29
-RUN_FAILING = 30
-RUN_GENERATION = 31
--- 0: open; 1: its nodes are still coming.
-RUN_OPENING = 32
--- Calls that changed it and were no holder's: an owner that saw a higher number knows that the server was rolled back.
-RUN_CALLS = 33
-RUN_DEAD_KEPT = 34
--- Names one opening, so that its repetition is told from another one.
-RUN_OPENED_BY = 35
+-- A run: what most calls need …
+RUN_FROZEN = 1
+RUN_QUEUED = 2
+RUN_DELAYED = 3
+RUN_LEASED = 4
+RUN_DONE = 5
+RUN_SEQ = 6
+RUN_SEQUENCE = 7
+RUN_SOMEONE_WAITS = 8
+RUN_TICKETS = 9
+RUN_NOW = 10
+RUN_LEASE = 11
+RUN_ORIGIN_MAX = 12
+RUN_SUSPECTS = 13
+RUN_FAILING = 14
 -- Calls of anybody that may have changed it.
-RUN_STEPS = 36
+RUN_STEPS = 15
+-- 0: open; 1: its nodes are still coming; 2: it is being closed.
+RUN_OPENING = 16
+RUN_DISCOVERED = 17
+-- … and what few do.
+RUN_ID = 18
+RUN_WEIGHT = 19
+RUN_MAX_HOLDERS = 20
+RUN_MAX_CHARGES = 21
+RUN_DEAD = 22
+RUN_DROPPED = 23
+RUN_FENCES = 24
+RUN_NODES = 25
+RUN_GROUPS = 26
+RUN_POOLS = 27
+RUN_LANES = 28
+RUN_QUEUES = 29
+RUN_ORIGIN_INITIAL = 30
+RUN_ORIGIN_LONGEST = 31
+RUN_HOLDERS = 32
+RUN_GENERATION = 33
+-- Calls that changed it and were no holder's: an owner that saw a higher number knows that the server was rolled back.
+RUN_CALLS = 34
+RUN_DEAD_KEPT = 35
+-- Names one opening, so that its repetition is told from another one.
+RUN_OPENED_BY = 36
 
 -- A holder.
 HOLDER_FENCE = 1
@@ -85,24 +88,26 @@ NODE_QUEUES = 9
 
 -- A group gives turns to pools.
 GROUP_NAME = 1
+-- None of its timers is due before this; 0: it has none.
+GROUP_TIMER = 9
 
 -- A pool: the lanes of one budget for one group. It takes turns and gives them to lanes.
 POOL_BUDGET = 1
 POOL_GROUP = 2
-POOL_ACTIVE = 8
+POOL_ACTIVE = 9
 -- 0: no; -1: until a request of the budget ends; else until this moment.
-POOL_PARKED = 9
+POOL_PARKED = 10
 -- Lanes that were woken by their origin and not looked at since.
-POOL_BATONS = 10
+POOL_BATONS = 11
 
 -- A lane: the node queues of one origin in a pool. It takes turns and gives them to queues.
 LANE_ORIGIN = 1
 LANE_POOL = 2
-LANE_ACTIVE = 8
-LANE_QUEUED = 9
-LANE_LEASED = 10
-LANE_PARKED = 11
-LANE_SINCE = 12
+LANE_ACTIVE = 9
+LANE_QUEUED = 10
+LANE_LEASED = 11
+LANE_PARKED = 12
+LANE_SINCE = 13
 
 -- A queue: one node's ready tasks for one origin.
 QUEUE_NODE = 1
@@ -125,27 +130,31 @@ BUDGET_OPEN_UNTIL = 10
 -- Runs whose pools come to it.
 BUDGET_RUNS = 11
 BUDGET_PROMISES = 12
-BUDGET_LIMITS = 13
+-- 1: it has limits of documents or bytes.
+BUDGET_HAS_AMOUNTS = 13
+BUDGET_LIMITS = 14
 
 -- A limit of a budget: a sliding window, and a row of slots.
 LIMIT_UNIT = 1
 LIMIT_AMOUNT = 2
 LIMIT_PERIOD = 3
 LIMIT_EVEN = 4
-LIMIT_USED = 5
-LIMIT_DEBT = 6
-LIMIT_SHIFT = 7
-LIMIT_ENTRIES = 8
-LIMIT_FRONT_LAST = 9
-LIMIT_FRONT_COUNT = 10
-LIMIT_BACK_FIRST = 11
-LIMIT_BACK_LAST = 12
-LIMIT_BACK_COUNT = 13
-LIMIT_SLOT_AT = 14
-LIMIT_SLOT_COST = 15
-LIMIT_FORGOT_AT = 16
 -- Names its list of entries: unique in its budget.
-LIMIT_LIST = 17
+LIMIT_LIST = 5
+LIMIT_USED = 6
+LIMIT_ENTRIES = 7
+LIMIT_BACK_FIRST = 8
+LIMIT_BACK_LAST = 9
+LIMIT_BACK_COUNT = 10
+LIMIT_FRONT_LAST = 11
+LIMIT_FRONT_COUNT = 12
+-- Mostly nothing: kept only if there is something.
+LIMIT_DEBT = 13
+LIMIT_SHIFT = 14
+LIMIT_SLOT_AT = 15
+LIMIT_SLOT_COST = 16
+-- In this call; not kept.
+LIMIT_FORGOT_AT = 17
 
 UNIT_CALLS = 0
 UNIT_DOCUMENTS = 1
@@ -214,6 +223,12 @@ RESULT_DEAD = 2
 RESULT_DROPPED = 3
 
 CAUSE_CRASHED = 1
+
+-- How long the part of a run's record is that is unpacked at once.
+RUN_HEAD = 119
+
+-- So many names of a kind are kept from call to call.
+MOST_NAMES = 4096
 
 GRAINS = 128
 TURN_TASKS = 10

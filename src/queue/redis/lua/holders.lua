@@ -16,8 +16,8 @@ local function end_leases(X, token, cause)
     end_lease(X, token, id, lease)
     if cause == CAUSE_CRASHED then
       local task = call('HGET', keys_of.all(X), id)
-      local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
-      task = pack_task(status, is_dataset, attempts + 1, charges + 1, queue, seq, string.sub(task, TASK_HEAD + 1))
+      local status, is_dataset, attempts, charges, queue, seq = sunpack(TASK_FORMAT, task)
+      task = pack_task(status, is_dataset, attempts + 1, charges + 1, queue, seq, sub(task, TASK_HEAD + 1))
       call('HSET', keys_of.all(X), id, task)
       if charges + 1 >= X.r[RUN_MAX_CHARGES] then
         bury(X, id, CRASHED, 0)
@@ -35,9 +35,9 @@ local function end_leases(X, token, cause)
   end
   if most == #leases then
     call('ZREM', P .. 'x', lapse_member(X, token))
-    call('SREM', X.R .. 'k', token)
+    call('SREM', keys_of.released(X), token)
   else
-    call('SADD', X.R .. 'k', token)
+    call('SADD', keys_of.released(X), token)
   end
   changed(X)
   return requeued, dead, most < #leases
@@ -53,6 +53,7 @@ local function join(X, token, uid, group_name)
   end
   if not known then
     run[RUN_HOLDERS] = run[RUN_HOLDERS] + 1
+    call('SADD', keys_of.holders(X), token)
   end
   run[RUN_FENCES] = run[RUN_FENCES] + 1
   X.h[token] = { run[RUN_FENCES], uid, group_for(X, group_name), 0, 0, 0, 0, 0, 0, '\0\0\0\0\0\0\0\0', [0] = true }
@@ -67,7 +68,8 @@ local function release_holder(X, token, cause)
   local known = holder_of(X, token)
   if known then
     X.h[token] = false
-    call('HDEL', X.R .. 'h', token)
+    call('HDEL', X.m, field_of.h(token))
+    call('SREM', keys_of.holders(X), token)
     X.r[RUN_HOLDERS] = X.r[RUN_HOLDERS] - 1
   end
   local requeued, dead, has_more = end_leases(X, token, cause)

@@ -5,12 +5,15 @@
 -- A closed budget takes its pool out of the turns, a closed origin its lanes. An origin that opens wakes one lane per
 -- group and gives it the baton; when a claim has looked at that lane it goes on to the next.
 
-function keys_of.pools(X, group) return X.R .. 'tg' .. group end
-function keys_of.lanes(X, pool) return X.R .. 'tp' .. pool end
-function keys_of.queues(X, lane) return X.R .. 'tl' .. lane end
-function keys_of.timers(X, group) return X.R .. 't' .. group end
-function keys_of.tasks(X, queue) return X.R .. 'q' .. queue end
-function keys_of.sleepers(X, origin, group) return X.R .. 'a' .. origin .. ':' .. group end
+do
+  local of_pools, of_lanes, of_queues, of_timers = namer('tg'), namer('tp'), namer('tl'), namer('t')
+  function keys_of.pools(X, group) return X.R .. of_pools(group) end
+  function keys_of.lanes(X, pool) return X.R .. of_lanes(pool) end
+  function keys_of.queues(X, lane) return X.R .. of_queues(lane) end
+  function keys_of.timers(X, group) return X.R .. of_timers(group) end
+  function keys_of.tasks(X, queue) return X.R .. field_of.q(queue) end
+  function keys_of.sleepers(X, origin, group) return X.R .. 'a' .. origin .. ':' .. group end
+end
 
 -- Lists a pool that does not wait at its budget.
 local function list_pool(X, index)
@@ -122,6 +125,15 @@ local function drop_baton(X, index)
   end
 end
 
+-- Has a group look at a pool or an origin again at a moment.
+local function set_timer(X, index, at, what)
+  local group = group_of(X, index)
+  if group[GROUP_TIMER] == 0 or at < group[GROUP_TIMER] then
+    group[GROUP_TIMER], group[0] = at, true
+  end
+  call('ZADD', keys_of.timers(X, index), at, what)
+end
+
 -- Wakes lanes that wait for an origin, if it is open; sees to it that they are woken when its back-off ends.
 local function origin_changed_for(X, index)
   local origin = origin_of(index)
@@ -133,7 +145,7 @@ local function origin_changed_for(X, index)
         pass_baton(X, index, group)
       elseif waiting[position + 2] ~= origin[ORIGIN_CLOSED_UNTIL] then
         waiting[position + 2], origin[0] = origin[ORIGIN_CLOSED_UNTIL], true
-        call('ZADD', keys_of.timers(X, group), origin[ORIGIN_CLOSED_UNTIL], 'o' .. index)
+        set_timer(X, group, origin[ORIGIN_CLOSED_UNTIL], 'o' .. index)
       end
     end
   end
@@ -176,7 +188,7 @@ local function park_pool(X, index, parked)
   local pool = pool_of(X, index)
   pool[POOL_PARKED], pool[0] = parked, true
   if parked > 0 then
-    call('ZADD', keys_of.timers(X, pool[POOL_GROUP]), parked, 'p' .. index)
+    set_timer(X, pool[POOL_GROUP], parked, 'p' .. index)
   end
   local batons = pool[POOL_BATONS]
   pool[POOL_BATONS] = {}
@@ -217,15 +229,19 @@ end
 
 -- Wakes what opens by now for a group. Returns whether more is left than one call does.
 local function advance_group(X, group)
-  local key = keys_of.timers(X, group)
-  local due = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, MOST_TIMERS)
-  if #due == 0 then
+  local record = group_of(X, group)
+  if record[GROUP_TIMER] == 0 or record[GROUP_TIMER] > now then
     return false
   end
-  call('ZREMRANGEBYRANK', key, 0, #due - 1)
+  local key = keys_of.timers(X, group)
+  local due = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, MOST_TIMERS)
+  if #due > 0 then
+    call('ZREMRANGEBYRANK', key, 0, #due - 1)
+  end
+  record[GROUP_TIMER], record[0] = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or 0), true
   for _, timer in ipairs(due) do
-    local index = tonumber(string.sub(timer, 2))
-    if string.byte(timer) == 112 then -- p
+    local index = tonumber(sub(timer, 2))
+    if byte(timer) == 112 then -- p
       local parked = pool_of(X, index)[POOL_PARKED]
       if parked > 0 and parked <= now then
         open_pool(X, index)
@@ -252,9 +268,9 @@ local function next_opening(X, group)
     if not first[1] then
       return 0
     end
-    local index, until_ = tonumber(string.sub(first[1], 2)), tonumber(first[2])
+    local index, until_ = tonumber(sub(first[1], 2)), tonumber(first[2])
     local is_current = false
-    if string.byte(first[1]) == 112 then
+    if byte(first[1]) == 112 then
       is_current = pool_of(X, index)[POOL_PARKED] == until_
     else
       local waiting = origin_of(index)[ORIGIN_WAITING]
@@ -279,7 +295,7 @@ local function pool_for(X, budget, group)
     X.r[RUN_POOLS] = X.r[RUN_POOLS] + 1
     index = X.r[RUN_POOLS]
     call('HSET', X.m, field, index)
-    X.p[index] = { budget, group, 0, 0, 0, 0, 0, 0, 0, {}, [0] = true }
+    X.p[index] = { budget, group, 0, 0, 0, 0, 0, 0, 0, 0, {}, [0] = true }
     way.enter(budget, X, index)
   end
   X.names[field] = index
@@ -294,7 +310,7 @@ local function lane_for(X, origin_at, budget, group)
     X.r[RUN_LANES] = X.r[RUN_LANES] + 1
     index = X.r[RUN_LANES]
     call('HSET', X.m, field, index)
-    X.l[index] = { origin_at, pool, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, [0] = true }
+    X.l[index] = { origin_at, pool, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, [0] = true }
     local origin = origin_of(origin_at)
     origin[ORIGIN_USERS], origin[0] = origin[ORIGIN_USERS] + 1, true
   end
@@ -342,7 +358,7 @@ local function group_for(X, name)
     X.r[RUN_GROUPS] = X.r[RUN_GROUPS] + 1
     index = X.r[RUN_GROUPS]
     call('HSET', X.m, field, index)
-    X.g[index] = { name, 0, 0, 0, 0, 0, 0, [0] = true }
+    X.g[index] = { name, 0, 0, 0, 0, 0, 0, 0, 0, [0] = true }
   end
   X.names[field] = index
   return index

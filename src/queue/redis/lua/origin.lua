@@ -17,11 +17,6 @@ local function origin_began(origin)
   origin[ORIGIN_UNDER_WAY] = origin[ORIGIN_UNDER_WAY] + 1
 end
 
-local function origin_ended(origin)
-  origin[0] = true
-  origin[ORIGIN_UNDER_WAY] = max(0, origin[ORIGIN_UNDER_WAY] - 1)
-end
-
 local function origin_sent(origin)
   origin[0] = true
   origin[ORIGIN_SENT_AT] = now

@@ -2,59 +2,56 @@
 
 -- A holder's live lease; nil: it is no longer the caller's.
 local function live_lease(packed, nonce)
-  return packed and string.sub(packed, 1, 8) == nonce and read_lease(packed) or nil
+  return packed and sub(packed, 1, 8) == nonce and read_lease(packed) or nil
 end
 
-local function succeeded(X, lease)
+-- Ends leases of tasks that are done, of which one stands for all: they say the same but for their nonces. What they brought
+-- is told as a sum.
+local function end_done(X, token, lease, count, documents, bytes)
+  budget_charge(lease[4], budget_of(lease[4]), documents, bytes)
   origin_success(origin_of(lease[3]), lease[6])
   if lease[8] > 0 then
     origin_success(origin_of(lease[8]), lease[6])
   end
-  if budget_success(budget_of(lease[4]), lease[6]) then
+  local is_faster = false
+  for _ = 1, count do
+    if not budget_success(budget_of(lease[4]), lease[6]) then
+      break
+    end
+    is_faster = true
+  end
+  if is_faster then
     budget_changed(X, lease[4])
   end
+  end_leases_alike(X, token, lease, count)
+  X.r[RUN_DONE] = X.r[RUN_DONE] + count
 end
 
--- A settlement: id, nonce, result, documents, bytes, what the result needs. Returns new and duplicate tasks.
-local function settle_one(X, token, settlement, lease, done)
-  local id, result = settlement[1], settlement[3]
+-- Ends the lease of a task that is not done. `detail`: {delay, why}, why, or nothing.
+local function end_otherwise(X, token, id, lease, result, detail)
   local run = X.r
-  budget_charge(lease[4], budget_of(lease[4]), settlement[4], settlement[5])
-  if result == RESULT_DONE then
-    succeeded(X, lease)
-    end_lease(X, token, id, lease)
-    run[RUN_DONE] = run[RUN_DONE] + 1
-    local n = #done
-    done[n + 1], done[n + 2] = id, ''
-    forget_failures(X, id)
-    return add_tasks(X, settlement[6])
-  end
+  end_lease(X, token, id, lease)
   if result == RESULT_RETRY then
-    local delay = settlement[6]
-    note_failure(X, id, settlement[7])
-    end_lease(X, token, id, lease)
+    local delay = detail[1]
+    note_failure(X, id, detail[2])
     local task = call('HGET', keys_of.all(X), id)
-    local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
+    local status, is_dataset, attempts, charges, queue, seq = sunpack(TASK_FORMAT, task)
     if delay > 0 and node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 0 then
       run[RUN_DELAYED] = run[RUN_DELAYED] + 1
-      task = pack_task(status, is_dataset, attempts + 1, charges, queue, seq, string.sub(task, TASK_HEAD + 1))
+      task = pack_task(status, is_dataset, attempts + 1, charges, queue, seq, sub(task, TASK_HEAD + 1))
       call('HSET', keys_of.all(X), id, task)
       call('ZADD', keys_of.delayed(X), now + delay, id)
     else
       put_back(X, id, task, true, true)
     end
   elseif result == RESULT_DEAD then
-    end_lease(X, token, id, lease)
-    bury(X, id, settlement[6], 1)
+    bury(X, id, detail, 1)
   elseif result == RESULT_DROPPED then
-    end_lease(X, token, id, lease)
     end_task(X, id)
     run[RUN_DROPPED] = run[RUN_DROPPED] + 1
   else
-    end_lease(X, token, id, lease)
     put_back(X, id, call('HGET', keys_of.all(X), id), false, false)
   end
-  return 0, 0
 end
 
 -- The first node of any task that the run never had; nil: it knows all.
@@ -66,44 +63,109 @@ local function unknown_node(X, tasks)
   end
 end
 
--- Answers for each settlement {new, duplicates}, or false: the lease was no longer the caller's. nil and a name: a node
--- that the run never had.
-local function settle(X, token, settlements)
-  local count, key = #settlements, keys_of.leases(X, token)
-  if count == 0 then
+-- Settles leases: their ids, joined; nonce and result of each, or once if they are the same; documents and bytes of each; details:
+-- position, detail, position, detail, … The detail of what is done is its feedback. No id comes twice.
+-- Answers true if all were the caller's and nothing was found, else new, duplicates, new, duplicates, …; -1 for a lease that was
+-- no longer the caller's. nil and a name: a node that the run never had.
+local function settle(X, token, ids, results, amounts, listed)
+  local key, all = keys_of.leases(X, token), keys_of.all(X)
+  if ids == '' then
     changed(X)
-    return {}
+    return true
   end
-  local ids = { 'HMGET', key }
-  for position = 1, count do
-    ids[position + 2] = settlements[position][1]
-  end
-  local packed = call(unpack(ids))
-  local leases, ended = {}, { 'HDEL', key }
-  for position = 1, count do
-    local settlement = settlements[position]
-    local lease = live_lease(packed[position], settlement[2])
-    leases[position] = lease or false
-    local unknown = lease and settlement[3] == RESULT_DONE and unknown_node(X, settlement[6])
-    if unknown then
-      return nil, unknown
+  local count, details = #ids / 16, {}
+  for at = 1, #listed, 2 do
+    local position, detail = listed[at], listed[at + 1]
+    details[position] = detail
+    if type(detail) == 'table' and type(detail[1]) == 'table' then
+      local unknown = unknown_node(X, detail)
+      if unknown then
+        return nil, unknown
+      end
     end
   end
-  local answers, done, seen = {}, { 'HSET', keys_of.all(X) }, {}
-  for position = 1, count do
-    local settlement, lease = settlements[position], leases[position]
-    if lease and not seen[settlement[1]] then
-      seen[settlement[1]] = true
-      ended[#ended + 1] = settlement[1]
-      local new, duplicates = settle_one(X, token, settlement, lease, done)
-      answers[position] = { new, duplicates }
-    else
-      answers[position] = false
-    end
-  end
-  call_many(done)
-  call_many(ended)
   changed(X)
+  local ended = { 'HMGET', key, sunpack(string.rep('c16', count), ids) }
+  ended[count + 3] = nil
+  local packed = call(unpack(ended))
+  ended[1] = 'HDEL'
+  -- Leases that end alike, one after another, are ended at once: what they say, what was said of them, and their sum.
+  local held, said, lease, alike, documents, bytes, has_amounts, has_promises = nil, results, nil, 0, 0, 0, false, false
+  local is_one_result = #results == 9
+  local function end_alike()
+    if alike > 0 then
+      end_done(X, token, lease, alike, documents, bytes)
+      held, alike, documents, bytes = nil, 0, 0, 0
+    end
+  end
+  local done, m, fenced, fed = { 'HSET', all }, 2, nil, nil
+  local has_failing = X.r[RUN_FAILING] > 0
+  for position = 1, #packed do
+    local id, result, says = ended[position + 2], RESULT_DONE, results
+    if not is_one_result then
+      says = sub(results, 9 * position - 8, 9 * position)
+    end
+    if packed[position] ~= held or says ~= said then
+      end_alike()
+      held, said = packed[position], says
+      if not held or sub(held, 1, 8) ~= sub(said, 1, 8) then
+        held, fenced = nil, fenced or {}
+        fenced[position] = true
+      else
+        lease, result = read_lease(held), byte(said, 9)
+        has_amounts, has_promises = budget_of(lease[4])[BUDGET_HAS_AMOUNTS] == 1, budget_of(lease[4])[BUDGET_PROMISES] > 0
+        if result ~= RESULT_DONE then
+          local its_documents, its_bytes = sunpack('>I7I7', amounts, 14 * position - 13)
+          budget_charge(lease[4], budget_of(lease[4]), its_documents, its_bytes)
+          end_otherwise(X, token, id, lease, result, details[position])
+          held = nil
+        end
+      end
+    end
+    if held then
+      alike, done[m + 1], done[m + 2] = alike + 1, id, ''
+      m = m + 2
+      if has_amounts then
+        local more_documents, more_bytes = sunpack('>I7I7', amounts, 14 * position - 13)
+        documents, bytes = documents + more_documents, bytes + more_bytes
+      end
+      if has_promises then
+        forgo_promise(X, id, held, lease[4])
+      end
+      if has_failing then
+        forget_failures(X, id)
+      end
+      if details[position] then
+        fed = fed or {}
+        fed[position] = details[position]
+      end
+    end
+  end
+  end_alike()
+  call_many(done)
+  if fenced then
+    local own = { 'HDEL', key }
+    for position = 1, count do
+      if not fenced[position] then
+        own[#own + 1] = ended[position + 2]
+      end
+    end
+    ended = own
+  end
+  call_many(ended)
+  if not fenced and not fed then
+    return true
+  end
+  local answers = {}
+  for position = 1, #packed do
+    local new, duplicates = 0, 0
+    if fenced and fenced[position] then
+      new, duplicates = -1, -1
+    elseif fed and fed[position] then
+      new, duplicates = add_tasks(X, fed[position])
+    end
+    answers[2 * position - 1], answers[2 * position] = new, duplicates
+  end
   return answers
 end
 
@@ -153,8 +215,8 @@ local function permit(X, token, id, nonce, origin_key)
   if not counts_already then
     origin_began(origin)
   end
-  if previous ~= asked then
-    leave_elsewhere(X, previous)
+  if previous ~= asked and previous > 0 then
+    leave_origin(X, previous, 1)
   end
   lease[6], lease[8] = now, is_own and 0 or asked
   call('HSET', keys_of.leases(X, token), id, pack_lease(lease))
@@ -206,8 +268,17 @@ local function pushback(X, token, origin_key, retry_after)
 end
 
 on_run('settle', 'holder', function(X, request)
-  local answers, unknown = settle(X, request[5], request[8])
+  local answers, unknown = settle(X, request[5], request[8], request[9], request[10], request[11])
   return answers, { 'no such node', unknown }
+end)
+
+-- Answers {what settling answers, what claiming answers}.
+on_run('settle_and_claim', 'holder', function(X, request, holder)
+  local answers, unknown = settle(X, request[5], request[8], request[9], request[10], request[11])
+  if not answers then
+    return nil, { 'no such node', unknown }
+  end
+  return { answers, claim(X, request[5], holder, request[12], request[13]) }
 end)
 
 on_run('feed', 'holder', function(X, request)

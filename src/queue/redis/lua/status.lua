@@ -10,8 +10,7 @@ end
 
 local function holder_statuses(X)
   local statuses = {}
-  for _, field in ipairs(call('HKEYS', X.R .. 'h')) do
-    local token = tonumber(field)
+  for _, token in ipairs(tokens_of(X)) do
     local first = 0
     for _, packed in ipairs(call('HVALS', keys_of.leases(X, token))) do
       first = earliest(first, read_lease(packed)[7])
@@ -53,7 +52,7 @@ local function delayed_portion(X, from)
   local rows = {}
   local delayed = call('ZRANGE', keys_of.delayed(X), from, from + 199, 'WITHSCORES')
   for position = 1, #delayed, 2 do
-    local _, _, _, _, index = struct.unpack(TASK_FORMAT, call('HGET', keys_of.all(X), delayed[position]))
+    local _, _, _, _, index = sunpack(TASK_FORMAT, call('HGET', keys_of.all(X), delayed[position]))
     local queue = queue_of(X, index)
     rows[#rows + 1] = { queue[QUEUE_LANE], tonumber(delayed[position + 1]), index, node_of(X, queue[QUEUE_NODE])[NODE_NAME] }
   end
@@ -90,7 +89,7 @@ local function gate_of_queue(X, index)
   end
   local id = call('ZRANGE', keys_of.tasks(X, index), 0, 0)[1]
   local value = id and call('HGET', keys_of.all(X), id)
-  local calls = value and string.byte(value, 2) == 1 and node[NODE_CALLS] or 1
+  local calls = value and byte(value, 2) == 1 and node[NODE_CALLS] or 1
   local until_, gate, unit = budget_closed(budget_index, budget, calls, nil)
   return until_ > 0 and { until_, gate, budget[BUDGET_ID], unit } or false
 end
@@ -120,11 +119,11 @@ end
 
 -- A task for people: id, node, origin, status, is it a dataset, payload, attempts, charges, state, moment, token.
 local function shown_task(X, id, value, state, at, token)
-  local status, is_dataset, attempts, charges, queue = struct.unpack(TASK_FORMAT, value)
+  local status, is_dataset, attempts, charges, queue = sunpack(TASK_FORMAT, value)
   local lane = lane_of(X, queue_of(X, queue)[QUEUE_LANE])
   return {
     id, node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_NAME], origin_of(lane[LANE_ORIGIN])[ORIGIN_KEY], status, is_dataset,
-    string.sub(value, TASK_HEAD + 1), attempts, charges, state, at, token,
+    sub(value, TASK_HEAD + 1), attempts, charges, state, at, token,
   }
 end
 
@@ -211,7 +210,7 @@ local function drop_tasks(X, ids)
   for _, id in ipairs(ids) do
     local value = call('HGET', keys_of.all(X), id)
     if value and value ~= '' then
-      local _, _, _, _, index = struct.unpack(TASK_FORMAT, value)
+      local _, _, _, _, index = sunpack(TASK_FORMAT, value)
       local queue, is_dropped = queue_of(X, index), true
       if call('ZREM', keys_of.delayed(X), id) == 1 then
         run[RUN_DELAYED] = run[RUN_DELAYED] - 1
@@ -279,8 +278,8 @@ end)
 
 in_instance('runs', function()
   local ids = {}
-  for _, id in ipairs(call('HKEYS', P .. 'r')) do
-    ids[#ids + 1] = id
+  for _, field in ipairs(call('HKEYS', P .. 'i')) do
+    ids[#ids + 1] = string.match(field, '^run (.*)$')
   end
   return ids
 end)

@@ -1,19 +1,22 @@
 -- Tasks: kept once, in the hash T, from their push until the run is closed; what has ended leaves its id, so that it is not
 -- queued again. Where a task stands is told by where its id is: in its queue, among the suspects, delayed, or leased.
 
-function keys_of.all(X) return X.R .. 'T' end
-function keys_of.delayed(X) return X.R .. 'd' end
-function keys_of.suspects(X) return X.R .. 's' end
-function keys_of.failures(X) return X.R .. 'f' end
-function keys_of.dead(X) return X.R .. 'D' end
-function keys_of.leases(X, token) return X.R .. 'L' .. token end
+do
+  local of_leases = namer('L')
+  function keys_of.all(X) return X.R .. 'T' end
+  function keys_of.delayed(X) return X.R .. 'd' end
+  function keys_of.suspects(X) return X.R .. 's' end
+  function keys_of.failures(X) return X.R .. 'f' end
+  function keys_of.dead(X) return X.R .. 'D' end
+  function keys_of.leases(X, token) return X.R .. of_leases(token) end
+end
 
 -- Status, is it a dataset, attempts, charges, queue, number in line; then what Redis need not understand.
 local TASK_FORMAT = '>BBI2BI4I5'
 local TASK_HEAD = 14
 
 local function pack_task(status, is_dataset, attempts, charges, queue, seq, payload)
-  return struct.pack(TASK_FORMAT, status, is_dataset, min(65535, attempts), min(255, charges), queue, seq) .. payload
+  return spack(TASK_FORMAT, status, is_dataset, min(65535, attempts), min(255, charges), queue, seq) .. payload
 end
 
 local function place_in_queue(status, seq)
@@ -145,10 +148,10 @@ local function bury(X, id, why, more_attempts)
     local known = call('HGET', keys_of.failures(X), id)
     local history = known and unpack_record(known) or {}
     add_failure(history, why)
-    local status, is_dataset, attempts, charges, queue = struct.unpack(TASK_FORMAT, task)
+    local status, is_dataset, attempts, charges, queue = sunpack(TASK_FORMAT, task)
     local node = node_of(X, queue_of(X, queue)[QUEUE_NODE])
     local origin = origin_of(lane_of(X, queue_of(X, queue)[QUEUE_LANE])[LANE_ORIGIN])
-    local dead = { id, node[NODE_NAME], origin[ORIGIN_KEY], status, is_dataset, string.sub(task, TASK_HEAD + 1), attempts + more_attempts, charges, history }
+    local dead = { id, node[NODE_NAME], origin[ORIGIN_KEY], status, is_dataset, sub(task, TASK_HEAD + 1), attempts + more_attempts, charges, history }
     call('RPUSH', keys_of.dead(X), pack(dead))
     run[RUN_DEAD_KEPT] = run[RUN_DEAD_KEPT] + 1
   end
@@ -159,7 +162,7 @@ end
 -- leased its attempt is not counted in what is kept: `is_attempt` says that it is to be now.
 local function put_back(X, id, task, is_last, is_attempt)
   local run = X.r
-  local status, is_dataset, attempts, charges, queue, seq = struct.unpack(TASK_FORMAT, task)
+  local status, is_dataset, attempts, charges, queue, seq = sunpack(TASK_FORMAT, task)
   if node_of(X, queue_of(X, queue)[QUEUE_NODE])[NODE_REMOVED] == 1 then
     end_task(X, id)
     run[RUN_DROPPED] = run[RUN_DROPPED] + 1
@@ -171,7 +174,7 @@ local function put_back(X, id, task, is_last, is_attempt)
   end
   if is_last or is_attempt then
     attempts = attempts + (is_attempt and 1 or 0)
-    call('HSET', keys_of.all(X), id, pack_task(status, is_dataset, attempts, charges, queue, seq, string.sub(task, TASK_HEAD + 1)))
+    call('HSET', keys_of.all(X), id, pack_task(status, is_dataset, attempts, charges, queue, seq, sub(task, TASK_HEAD + 1)))
   end
   run[RUN_QUEUED] = run[RUN_QUEUED] + 1
   enqueue(X, id, status, charges, queue, seq)
@@ -182,61 +185,79 @@ end
 local LEASE_FORMAT = '>c8I4I4I4I4I7I7I4'
 
 local function read_lease(packed)
-  local lease = { struct.unpack(LEASE_FORMAT, packed) }
+  local lease = { sunpack(LEASE_FORMAT, packed) }
   lease[9] = nil
   return lease
 end
 
 local function pack_lease(lease)
-  return struct.pack(LEASE_FORMAT, lease[1], lease[2], lease[3], lease[4], lease[5], lease[6], lease[7], lease[8])
+  return spack(LEASE_FORMAT, lease[1], lease[2], lease[3], lease[4], lease[5], lease[6], lease[7], lease[8])
 end
 
--- A request to another origin than the task's ended.
-local function leave_elsewhere(X, index)
-  if index > 0 then
-    origin_ended(origin_of(index))
-    origin_changed(X, index)
-  end
+-- Requests to an origin ended.
+local function leave_origin(X, index, count)
+  local origin = origin_of(index)
+  origin[ORIGIN_UNDER_WAY], origin[0] = max(0, origin[ORIGIN_UNDER_WAY] - count), true
+  origin_changed(X, index)
 end
 
--- Frees the lease's places at the gates, and takes it out of the account.
-local function end_lease(X, token, id, lease)
-  X.r[RUN_LEASED] = X.r[RUN_LEASED] - 1
+-- Frees the places that leases of one lane have at the gates, and takes them out of the account.
+local function end_leases_alike(X, token, lease, count)
+  X.r[RUN_LEASED] = X.r[RUN_LEASED] - count
   local holder = holder_of(X, token)
   if holder then
     holder[0], holder[HOLDER_IS_EXACT] = true, 0
-    holder[HOLDER_UNDER_WAY] = max(0, holder[HOLDER_UNDER_WAY] - 1)
+    holder[HOLDER_UNDER_WAY] = max(0, holder[HOLDER_UNDER_WAY] - count)
     if holder[HOLDER_UNDER_WAY] == 0 then
       holder[HOLDER_ALONE] = 0
     end
   end
   local lane = lane_of(X, lease[2])
-  lane[LANE_LEASED], lane[0] = lane[LANE_LEASED] - 1, true
-  origin_ended(origin_of(lease[3]))
-  origin_changed(X, lease[3])
-  leave_elsewhere(X, lease[8])
+  lane[LANE_LEASED], lane[0] = lane[LANE_LEASED] - count, true
+  leave_origin(X, lease[3], count)
+  if lease[8] > 0 then
+    leave_origin(X, lease[8], count)
+  end
   local index = lease[4]
   local budget = budget_of(index)
-  budget[BUDGET_UNDER_WAY], budget[0] = max(0, budget[BUDGET_UNDER_WAY] - 1), true
-  local had_promise = end_promise(index, budget, X.key .. ':' .. id .. lease[1])
+  budget[BUDGET_UNDER_WAY], budget[0] = max(0, budget[BUDGET_UNDER_WAY] - count), true
   if (budget[BUDGET_MAX] > 0 or budget[BUDGET_RUNS] > 1) and way.freed(index) then
     open_pools(X, index, true)
     touch(TOUCHED_FREED, index)
   end
-  if had_promise then
+end
+
+-- What was kept for a permit of a lease is free again.
+local function forgo_promise(X, id, nonce, index)
+  local budget = budget_of(index)
+  if budget[BUDGET_PROMISES] > 0 and end_promise(index, budget, X.key .. ':' .. id .. sub(nonce, 1, 8)) then
     budget_changed(X, index)
   end
+end
+
+local function end_lease(X, token, id, lease)
+  end_leases_alike(X, token, lease, 1)
+  forgo_promise(X, id, lease[1], lease[4])
 end
 
 local function lapse_member(X, token)
   return X.key .. ':' .. token
 end
 
+-- Has a holder's leases looked at when the first of them may lapse, and no call look for lapsed ones before any may be.
+local function set_lapse(X, token, at)
+  call('ZADD', P .. 'x', at, lapse_member(X, token))
+  if first_lapse == 0 or at < first_lapse then
+    first_lapse = at
+    call('HSET', P .. 'i', 'lapse', at)
+  end
+end
+
 -- Leases of a holder are looked at again when the first of them may lapse.
 local function watch_holder(X, token, holder, at)
   if holder[HOLDER_LAPSE] == 0 or at < holder[HOLDER_LAPSE] then
     holder[HOLDER_LAPSE], holder[0] = at, true
-    call('ZADD', P .. 'x', at, lapse_member(X, token))
+    set_lapse(X, token, at)
   end
 end
 
@@ -258,7 +279,7 @@ local function lapse_holder(X, token, most)
   end
   local holder = holder_of(X, token)
   if first < NEVER then
-    call('ZADD', P .. 'x', first, lapse_member(X, token))
+    set_lapse(X, token, first)
   else
     call('ZREM', P .. 'x', lapse_member(X, token))
   end
@@ -271,9 +292,11 @@ end
 -- Ends leases of all runs that were not renewed in time: a run whose crawlers are gone must not keep what others wait for.
 local function lapse_all()
   local left = MOST_LAPSES
-  while left > 0 do
+  while left > 0 and first_lapse > 0 and first_lapse <= now do
     local due = call('ZRANGEBYSCORE', P .. 'x', '-inf', now, 'LIMIT', 0, 1)[1]
     if not due then
+      first_lapse = tonumber(call('ZRANGE', P .. 'x', 0, 0, 'WITHSCORES')[2] or 0)
+      call('HSET', P .. 'i', 'lapse', first_lapse)
       return
     end
     local key, token = string.match(due, '^(%d+):(%d+)$')

@@ -16,7 +16,7 @@ end
 local function pop_front(budget, limit)
   local entries = limit[LIMIT_ENTRIES]
   if entries > 2 then
-    local last, count = struct.unpack('>I8I7', call('LPOP', window_key(budget, limit)))
+    local last, count = sunpack('>I8I7', call('LPOP', window_key(budget, limit)))
     limit[LIMIT_FRONT_LAST], limit[LIMIT_FRONT_COUNT] = last + limit[LIMIT_SHIFT], count
   end
   limit[LIMIT_ENTRIES] = entries - 1
@@ -30,7 +30,7 @@ local function push_back(budget, limit, at, count)
   if entries == 1 then
     limit[LIMIT_FRONT_LAST], limit[LIMIT_FRONT_COUNT] = limit[LIMIT_BACK_LAST], limit[LIMIT_BACK_COUNT]
   elseif entries > 1 then
-    local entry = struct.pack('>I8I7', limit[LIMIT_BACK_LAST] - limit[LIMIT_SHIFT], limit[LIMIT_BACK_COUNT])
+    local entry = spack('>I8I7', limit[LIMIT_BACK_LAST] - limit[LIMIT_SHIFT], limit[LIMIT_BACK_COUNT])
     call('RPUSH', window_key(budget, limit), entry)
   end
   limit[LIMIT_BACK_FIRST], limit[LIMIT_BACK_LAST], limit[LIMIT_BACK_COUNT] = at, at, count
@@ -38,7 +38,7 @@ local function push_back(budget, limit, at, count)
 end
 
 -- A shortcut for `forget` after a long pause with much debt.
-local function pay_whole_rounds(limit, at)
+local function pay_whole_rounds(budget, limit, at)
   if limit[LIMIT_DEBT] == 0 or limit[LIMIT_ENTRIES] == 0 or limit[LIMIT_USED] ~= limit[LIMIT_AMOUNT] then
     return
   end
@@ -48,6 +48,7 @@ local function pay_whole_rounds(limit, at)
     return
   end
   local shift = rounds * limit[LIMIT_PERIOD]
+  budgets[budget][0] = true
   limit[LIMIT_DEBT] = limit[LIMIT_DEBT] - rounds * limit[LIMIT_AMOUNT]
   limit[LIMIT_FRONT_LAST] = limit[LIMIT_FRONT_LAST] + shift
   limit[LIMIT_BACK_FIRST] = limit[LIMIT_BACK_FIRST] + shift
@@ -61,8 +62,7 @@ local function forget(budget, limit, at)
     return
   end
   limit[LIMIT_FORGOT_AT] = at
-  budgets[budget][0] = true
-  pay_whole_rounds(limit, at)
+  pay_whole_rounds(budget, limit, at)
   local left = 4 * GRAINS
   while limit[LIMIT_ENTRIES] > 0 and left > 0 do
     local freed_at = front_last(limit) + limit[LIMIT_PERIOD]
@@ -70,6 +70,7 @@ local function forget(budget, limit, at)
       return
     end
     local count = front_count(limit)
+    budgets[budget][0] = true
     pop_front(budget, limit)
     limit[LIMIT_USED] = limit[LIMIT_USED] - count
     local paid = min(limit[LIMIT_DEBT], count, max(0, limit[LIMIT_AMOUNT] - limit[LIMIT_USED]))
@@ -108,7 +109,7 @@ local function freed_at(budget, limit, rest)
   local position = 0
   while position < entries - 2 do
     for _, entry in ipairs(call('LRANGE', window_key(budget, limit), position, position + 15)) do
-      local last, count = struct.unpack('>I8I7', entry)
+      local last, count = sunpack('>I8I7', entry)
       freed = freed + count
       if freed >= rest then
         return last + limit[LIMIT_SHIFT]

@@ -104,7 +104,15 @@ impl Model {
         same(Law::Charges, &(released.dead, released.requeued + released.dead), &(dead, freed.len() as u64))
     }
 
-    pub(super) async fn settle(&mut self, run: usize, pick: usize, results: &[How], is_strange: bool) -> Verdict {
+    /// `claims`: so many are claimed in the same call.
+    pub(super) async fn settle(
+        &mut self,
+        run: usize,
+        pick: usize,
+        results: &[How],
+        is_strange: bool,
+        claims: Option<usize>,
+    ) -> Verdict {
         let Some((holder, ids)) = self.runs[run].pick(pick) else { return Ok(()) };
         let chosen: Vec<(TaskId, &How)> = ids.into_iter().zip(results).collect();
         let mut settlements: Vec<Settlement> =
@@ -116,12 +124,24 @@ impl Model {
             let settled = self.queue.settle(&holder, settlements).await;
             return demand(Law::Whole, settled.is_err(), || format!("feedback of an unknown node: {settled:?}"));
         }
-        let settled = self.queue.settle(&holder, settlements.clone()).await.map_err(|error| refused(&error))?;
+        let both = match claims {
+            Some(max) => self
+                .queue
+                .settle_and_claim(&holder, settlements.clone(), max)
+                .await
+                .map(|(settled, claim)| (settled, Some((max, claim)))),
+            None => self.queue.settle(&holder, settlements.clone()).await.map(|settled| (settled, None)),
+        };
+        let (settled, claim) = both.map_err(|error| refused(&error))?;
         let mut expected = Vec::new();
         for settlement in settlements {
             expected.push(Settled::Accepted(self.settled(run, settlement)));
         }
-        same(Law::Answer, &settled, &expected)
+        same(Law::Answer, &settled, &expected)?;
+        let Some((max, claim)) = claim else { return Ok(()) };
+        self.tally.count("settled and claimed at once");
+        self.come_up_to_date();
+        self.claimed(run, holder.token, max, claim).await.map(drop)
     }
 
     fn settlement(&self, run: usize, id: TaskId, how: &How) -> Option<Settlement> {

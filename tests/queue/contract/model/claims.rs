@@ -21,38 +21,48 @@ impl Model {
             };
             let claim = self.queue.claim(&held.holder, max).await;
             let claim = claim.map_err(|error| Violation { law: Law::Answer, what: error.to_string() })?;
-            let told = self.runs[run].holders.get_mut(&token).and_then(|held| held.told.take());
-            demand(Law::Frozen, self.runs[run].frozen == (claim == Claim::Frozen), || format!("{claim:?}"))?;
-            match claim {
-                Claim::Tasks(tasks) => {
-                    self.check_woken(run, told).await?;
-                    return self.check_handed_out(run, token, max, &tasks);
-                }
-                Claim::Wait { until, sequence } if max > 0 => {
-                    self.check_wait(run, token, held.group, until)?;
-                    self.contend(run, held.group);
-                    let told = Told { until, sequence };
-                    self.runs[run].holders.entry(token).and_modify(|held| held.told = Some(told));
-                    self.woken_at = Some(until.as_microsecond().div_euclid(1_000) + 1);
-                    self.tally.count("wait");
-                    if until > self.timestamp() {
-                        return Ok(());
-                    }
-                }
-                Claim::Wait { .. } => {
-                    return demand(Law::Answer, !self.runs[run].ledger().is_drained(), || "drained".into());
-                }
-                Claim::Drained => {
-                    self.tally.count("drained");
-                    return demand(Law::Answer, self.runs[run].ledger().is_drained(), || "not drained".into());
-                }
-                Claim::Frozen => {
-                    self.tally.count("claim while frozen");
-                    return Ok(());
-                }
+            if self.claimed(run, token, max, claim).await? {
+                return Ok(());
             }
         }
         broken(Law::Moment, format!("told {MAX_AT_ONCE} times to come back at once"))
+    }
+
+    /// Compares what a claim was answered. Returns false if it is to come back now.
+    pub(super) async fn claimed(
+        &mut self,
+        run: usize,
+        token: u32,
+        max: usize,
+        claim: Claim,
+    ) -> Result<bool, Violation> {
+        let Some(held) = self.runs[run].holders.get_mut(&token) else { return Ok(true) };
+        let (group, told) = (held.group, held.told.take());
+        demand(Law::Frozen, self.runs[run].frozen == (claim == Claim::Frozen), || format!("{claim:?}"))?;
+        match claim {
+            Claim::Tasks(tasks) => {
+                self.check_woken(run, told).await?;
+                self.check_handed_out(run, token, max, &tasks)?;
+            }
+            Claim::Wait { until, sequence } if max > 0 => {
+                self.check_wait(run, token, group, until)?;
+                self.contend(run, group);
+                let told = Told { until, sequence };
+                self.runs[run].holders.entry(token).and_modify(|held| held.told = Some(told));
+                self.woken_at = Some(until.as_microsecond().div_euclid(1_000) + 1);
+                self.tally.count("wait");
+                return Ok(until > self.timestamp());
+            }
+            Claim::Wait { .. } => {
+                demand(Law::Answer, !self.runs[run].ledger().is_drained(), || "drained".into())?;
+            }
+            Claim::Drained => {
+                self.tally.count("drained");
+                demand(Law::Answer, self.runs[run].ledger().is_drained(), || "not drained".into())?;
+            }
+            Claim::Frozen => self.tally.count("claim while frozen"),
+        }
+        Ok(true)
     }
 
     /// A group may have been told to wait at the budgets that are closed for what it has.

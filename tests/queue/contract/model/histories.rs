@@ -142,8 +142,9 @@ impl Found {
 }
 
 /// What must have happened at least so often, or the test has become hollow.
-const AT_LEAST: [(&str, u64); 31] = [
+const AT_LEAST: [(&str, u64); 32] = [
     ("claim beside a promise", 50),
+    ("settled and claimed at once", 200),
     ("claim while frozen", 150),
     ("closed", 10),
     ("dead task listed", 50),

@@ -25,6 +25,8 @@ pub(crate) enum Step {
         pick: usize,
         results: Vec<How>,
         stranger: bool,
+        /// Claims so many in the same call.
+        claims: Option<usize>,
     },
     Permit {
         pick: usize,
@@ -170,8 +172,9 @@ fn settle() -> impl Strategy<Value = Step> {
         1 => Just(How::Dropped),
         2 => Just(How::Released),
     ];
-    (any::<usize>(), proptest::collection::vec(how, 1..5), proptest::bool::weighted(0.05))
-        .prop_map(|(pick, results, stranger)| Step::Settle { pick, results, stranger })
+    let claims = proptest::option::of(1..4_usize);
+    (any::<usize>(), proptest::collection::vec(how, 1..5), proptest::bool::weighted(0.05), claims)
+        .prop_map(|(pick, results, stranger, claims)| Step::Settle { pick, results, stranger, claims })
 }
 
 fn pushback() -> impl Strategy<Value = Step> {
