@@ -68,7 +68,7 @@ impl Server {
 
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
         let mut connection = self.connect().await?;
-        redis::cmd("FLUSHALL").query_async::<()>(&mut connection).await?;
+        redis::cmd("FLUSHALL").arg("ASYNC").query_async::<()>(&mut connection).await?;
         redis::cmd("CONFIG")
             .arg("SET")
             .arg("slowlog-log-slower-than")

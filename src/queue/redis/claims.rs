@@ -1,5 +1,7 @@
 //! What holders do: join, claim, ask for permits, settle, renew, tell of pushbacks; and how they end.
 
+use std::collections::HashMap;
+
 use super::RedisQueue;
 use super::calls::{Caller, random};
 use super::settlements::{MAX_FEEDBACK, SETTLEMENTS, portions_of, read_settled, write_settlements};
@@ -267,10 +269,20 @@ fn first_half(task: TaskId) -> u64 {
     task.0.iter().take(8).fold(0, |half, byte| half << 8 | u64::from(*byte))
 }
 
+/// Tasks in groups of one node and origin; of each in its order.
 pub(super) fn write_tasks(request: &mut Writer, tasks: &[Task]) {
-    request.array(tasks.len());
+    let mut groups: Vec<Vec<&Task>> = Vec::new();
+    let mut known: HashMap<(&NodeName, &OriginKey), usize> = HashMap::new();
     for task in tasks {
-        request.task(task);
+        let group = *known.entry((&task.section.node, &task.origin)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(task);
+    }
+    request.array(groups.len());
+    for group in groups {
+        request.tasks(&group);
     }
 }
 

@@ -90,10 +90,15 @@ impl Writer {
         self.int(moment.0)
     }
 
-    /// What a task is, for a push: id, node, origin, status, is it a dataset, and the rest.
-    pub(super) fn task(&mut self, task: &Task) -> &mut Self {
-        self.array(6).bytes(&task.id.0).text(task.section.node.as_str()).text(task.origin.as_str());
-        self.int(task.status as i64).flag(task.kind == TaskKind::Dataset).bytes(&payload_of(task))
+    /// What tasks of one node and origin are, for a push: node, origin, and of each its id, status and kind, and the rest.
+    pub(super) fn tasks(&mut self, tasks: &[&Task]) -> &mut Self {
+        let Some(first) = tasks.first() else { return self.array(0) };
+        self.array(2 + 3 * tasks.len()).text(first.section.node.as_str()).text(first.origin.as_str());
+        for task in tasks {
+            let is_dataset = task.kind == TaskKind::Dataset;
+            self.bytes(&task.id.0).int(2 * task.status as i64 + i64::from(is_dataset)).bytes(&payload_of(task));
+        }
+        self
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

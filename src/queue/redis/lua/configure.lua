@@ -136,7 +136,7 @@ local function set_node(X, config)
   if not index then
     run[RUN_NODES] = run[RUN_NODES] + 1
     index = run[RUN_NODES]
-    X.names['N' .. config[1]] = index
+    X.nodes[config[1]] = index
     call('HSET', X.m, 'N' .. config[1], index)
     X.n[index] = { config[1], budget, group, config[4], config[5], config[6], 0, run[RUN_GENERATION], {}, [0] = true }
   else

@@ -366,12 +366,11 @@ end
 
 -- A node of the present or an earlier configuration; nil: there is none.
 local function known_node(X, name)
-  local field = 'N' .. name
-  local index = X.names[field]
+  local index = X.nodes[name]
   if index == nil then
-    index = call('HGET', X.m, field)
+    index = call('HGET', X.m, 'N' .. name)
     index = index and tonumber(index) or false
-    X.names[field] = index
+    X.nodes[name] = index
   end
   return index or nil
 end

@@ -54,11 +54,11 @@ local function end_otherwise(X, token, id, lease, result, detail)
   end
 end
 
--- The first node of any task that the run never had; nil: it knows all.
-local function unknown_node(X, tasks)
-  for position = 1, #tasks do
-    if not known_node(X, tasks[position][2]) then
-      return tasks[position][2]
+-- The first node of tasks that the run never had; nil: it knows all.
+local function unknown_node(X, groups)
+  for _, group in ipairs(groups) do
+    if not known_node(X, group[1]) then
+      return group[1]
     end
   end
 end
@@ -316,10 +316,10 @@ on_run('push', 'owner', function(X, request)
     return nil, { 'frozen' }
   end
   local tasks = request[8]
-  for position = 1, #tasks do
-    local node = known_node(X, tasks[position][2])
+  for _, group in ipairs(tasks) do
+    local node = known_node(X, group[1])
     if not node or node_of(X, node)[NODE_REMOVED] == 1 then
-      return nil, { 'no such node', tasks[position][2] }
+      return nil, { 'no such node', group[1] }
     end
   end
   local new, duplicates = add_tasks(X, tasks)

@@ -254,7 +254,7 @@ end
 -- Where a run stands: its record, its nodes, gates and turns.
 local function new_context(key, record)
   local R = P .. digits(key) .. ':'
-  return { key = key, R = R, m = R .. 'm', h = {}, r = record, q = {}, l = {}, p = {}, g = {}, n = {}, names = {} }
+  return { key = key, R = R, m = R .. 'm', h = {}, r = record, q = {}, l = {}, p = {}, g = {}, n = {}, nodes = {}, names = {} }
 end
 
 -- A run's context, with the holder of a token if one is named; nil if there is none.

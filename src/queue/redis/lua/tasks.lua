@@ -27,20 +27,20 @@ local function place_of_suspect(queue, seq)
   return queue * 1073741824 + seq % 1073741824
 end
 
--- A task more is ready in a lane.
-local function add_to_lane(X, queue)
+-- More tasks are ready in a lane.
+local function add_to_lane(X, queue, count)
   local lane = lane_of(X, queue[QUEUE_LANE])
   if lane[LANE_QUEUED] == 0 then
     lane[LANE_SINCE] = now
   end
-  lane[LANE_QUEUED], lane[0] = lane[LANE_QUEUED] + 1, true
+  lane[LANE_QUEUED], lane[0] = lane[LANE_QUEUED] + count, true
 end
 
 -- Makes a kept task ready where its number in line puts it.
 local function enqueue(X, id, status, charges, index, seq)
   local queue = queue_of(X, index)
   queue[0] = true
-  add_to_lane(X, queue)
+  add_to_lane(X, queue, 1)
   if charges > 0 then
     call('ZADD', keys_of.suspects(X), place_of_suspect(index, seq), id)
     queue[QUEUE_SUSPECTS] = queue[QUEUE_SUSPECTS] + 1
@@ -52,58 +52,70 @@ local function enqueue(X, id, status, charges, index, seq)
   end
 end
 
--- Queues those tasks of known nodes that the run has not seen. A task: id, node, origin, status, is it a dataset, payload.
-local function add_tasks(X, tasks)
-  local run, count = X.r, #tasks
-  if count == 0 then
+-- Of tasks that came: node, origin, then id, status and kind (status × 2, + 1 for a dataset), payload of each.
+local FIRST_TASK = 3
+local TASK_VALUES = 3
+
+local function seen_of(X, groups)
+  local wanted, n = { 'HMGET', keys_of.all(X) }, 2
+  for _, group in ipairs(groups) do
+    for at = FIRST_TASK, #group, TASK_VALUES do
+      n = n + 1
+      wanted[n] = group[at]
+    end
+  end
+  return call(unpack(wanted))
+end
+
+-- Queues those tasks of known nodes that the run has not seen, in groups of one node and origin.
+local function add_tasks(X, groups)
+  if #groups == 0 then
     return 0, 0
   end
-  local all = keys_of.all(X)
-  local ids = { 'HMGET', all }
-  for position = 1, count do
-    ids[position + 2] = tasks[position][1]
-  end
-  local seen = call(unpack(ids))
-  local new, duplicates, kept, by_queue, mine = 0, 0, { 'HSET', all }, {}, {}
-  for position = 1, count do
-    local task = tasks[position]
-    local id = task[1]
-    if seen[position] or mine[id] then
-      duplicates = duplicates + 1
-    else
-      mine[id], new = true, new + 1
-      run[RUN_DISCOVERED] = run[RUN_DISCOVERED] + 1
-      local node = known_node(X, task[2])
-      local n = #kept
-      kept[n + 1] = id
-      if node_of(X, node)[NODE_REMOVED] == 1 then
-        run[RUN_DROPPED] = run[RUN_DROPPED] + 1
-        kept[n + 2] = ''
-      else
-        run[RUN_QUEUED], run[RUN_SEQ] = run[RUN_QUEUED] + 1, run[RUN_SEQ] + 1
-        local index = queue_for(X, node, origin_index_of(task[3]))
-        local queue = queue_of(X, index)
-        add_to_lane(X, queue)
-        queue[QUEUE_TASKS], queue[0] = queue[QUEUE_TASKS] + 1, true
-        kept[n + 2] = pack_task(task[4], task[5], 0, 0, index, run[RUN_SEQ], task[6])
-        local ready = by_queue[index]
-        if not ready then
-          ready = { 'ZADD', keys_of.tasks(X, index) }
-          by_queue[index] = ready
-          mine[#mine + 1] = index
+  local run, seen, position = X.r, seen_of(X, groups), 0
+  local seq, new, dropped = run[RUN_SEQ], 0, 0
+  local kept, n, mine = { 'HSET', keys_of.all(X) }, 2, {}
+  for _, group in ipairs(groups) do
+    local node = known_node(X, group[1])
+    local is_removed = node_of(X, node)[NODE_REMOVED] == 1
+    local index, ready, m = nil, nil, 2
+    for at = FIRST_TASK, #group, TASK_VALUES do
+      position = position + 1
+      local id = group[at]
+      if not seen[position] and not mine[id] then
+        mine[id], new, kept[n + 1] = true, new + 1, id
+        if is_removed then
+          dropped, kept[n + 2] = dropped + 1, ''
+        else
+          if not index then
+            index = queue_for(X, node, origin_index_of(group[2]))
+            ready = { 'ZADD', keys_of.tasks(X, index) }
+          end
+          local kind = group[at + 1]
+          local status = floor(kind / 2)
+          seq = seq + 1
+          kept[n + 2] = spack(TASK_FORMAT, status, kind % 2, 0, 0, index, seq) .. group[at + 2]
+          ready[m + 1], ready[m + 2] = place_in_queue(status, seq), id
+          m = m + 2
         end
-        local m = #ready
-        ready[m + 1], ready[m + 2] = place_in_queue(task[4], run[RUN_SEQ]), id
+        n = n + 2
       end
+    end
+    if index then
+      call(unpack(ready))
+      local queue, count = queue_of(X, index), (m - 2) / 2
+      add_to_lane(X, queue, count)
+      queue[QUEUE_TASKS], queue[0] = queue[QUEUE_TASKS] + count, true
+      list_queue(X, index)
     end
   end
   call_many(kept)
-  -- In the order of their first tasks: that is their order in the turns.
-  for _, index in ipairs(mine) do
-    call(unpack(by_queue[index]))
-    list_queue(X, index)
+  run[RUN_QUEUED], run[RUN_SEQ] = run[RUN_QUEUED] + new - dropped, seq
+  run[RUN_DISCOVERED] = run[RUN_DISCOVERED] + new
+  if dropped > 0 then
+    run[RUN_DROPPED] = run[RUN_DROPPED] + dropped
   end
-  return new, duplicates
+  return new, position - new
 end
 
 local function forget_failures(X, id)
