@@ -27,6 +27,8 @@ use crate::support::moody_queue::MoodyQueue;
 
 const PAGES: usize = 10;
 
+pub(super) const GROUP: &str = "default";
+
 /// What happens once so many requests have arrived.
 type Event = Box<dyn Fn(&Stage) + Send + Sync>;
 
@@ -60,6 +62,56 @@ fn page(target: &str) -> Vec<u8> {
     json!({"success": true, "result": {"count": PAGES, "results": results}}).to_string().into_bytes()
 }
 
+/// What a run tells its crawlers.
+pub(super) fn brief(deadline: Option<Timestamp>) -> RunBrief {
+    RunBrief {
+        owner: "test".to_owned(),
+        mode: RunMode::Full,
+        retries: RetrySpec::default(),
+        deletion_max_percent: 30,
+        deletion_min_records: 50,
+        approved_deletions: Vec::new(),
+        concurrency: 4,
+        deadline,
+    }
+}
+
+pub(super) fn node_config(name: &str, brief: Arc<str>) -> NodeConfig {
+    NodeConfig {
+        name: name.into(),
+        budget: BudgetId("any".into()),
+        group: GROUP.to_owned(),
+        priority: 0,
+        suspended: false,
+        api_calls_per_document: 1,
+        brief,
+    }
+}
+
+/// A run of these nodes under one budget without limits.
+pub(super) fn config_of(run: &RunId, nodes: Vec<NodeConfig>, brief: Arc<str>) -> RunConfig {
+    RunConfig {
+        run: run.clone(),
+        weight: 1,
+        max_holders: 4,
+        lease: Duration::from_mins(1),
+        max_charges: 3,
+        nodes,
+        budgets: vec![BudgetConfig {
+            id: BudgetId("any".into()),
+            limits: Vec::new(),
+            max_concurrent: None,
+            adaptive_floor_percent: None,
+            open_hours: None,
+            spent: Vec::new(),
+            short_windows_start_spent: false,
+        }],
+        origin_protection: ORIGIN_PROTECTION,
+        closed_origins: Vec::new(),
+        brief,
+    }
+}
+
 impl Scene {
     async fn new(differs: Differs) -> Self {
         let clock = SystemClock::shared();
@@ -78,50 +130,14 @@ impl Scene {
             Reply::ok(page(&seen.target))
         })
         .await;
-        let brief = RunBrief {
-            owner: "test".to_owned(),
-            mode: RunMode::Full,
-            retries: RetrySpec::default(),
-            deletion_max_percent: 30,
-            deletion_min_records: 50,
-            approved_deletions: Vec::new(),
-            concurrency: 4,
-            deadline: differs.deadline,
-        };
         let mut spec = json!({"endpoint": server.url("/"), "protocol": "CKAN", "ckan": {"pageSize": 1}});
         if let Some(name) = differs.credential {
             spec["credentialRef"] = json!({"name": name});
         }
         let spec = serde_json::from_value(spec).unwrap();
-        let budget = BudgetId("any".into());
-        let config = RunConfig {
-            run: run.clone(),
-            weight: 1,
-            max_holders: 4,
-            lease: Duration::from_mins(1),
-            max_charges: 3,
-            nodes: vec![NodeConfig {
-                name: "portal".into(),
-                budget: budget.clone(),
-                group: "default".to_owned(),
-                priority: 0,
-                suspended: false,
-                api_calls_per_document: 1,
-                brief: NodeBrief::of(&spec, None).to_text(),
-            }],
-            budgets: vec![BudgetConfig {
-                id: budget,
-                limits: Vec::new(),
-                max_concurrent: None,
-                adaptive_floor_percent: None,
-                open_hours: None,
-                spent: Vec::new(),
-                short_windows_start_spent: false,
-            }],
-            origin_protection: ORIGIN_PROTECTION,
-            closed_origins: Vec::new(),
-            brief: differs.brief.map_or_else(|| brief.to_text(), Arc::from),
-        };
+        let nodes = vec![node_config("portal", NodeBrief::of(&spec, None).to_text())];
+        let brief = differs.brief.map_or_else(|| brief(differs.deadline).to_text(), Arc::from);
+        let config = config_of(&run, nodes, brief);
         let settings = ProtocolSettings::Ckan(CkanSettings { page_size: 1, filter: None });
         let endpoint = server.url("/").as_str().parse().unwrap();
         let node = NodeContext { name: "portal".into(), endpoint, settings, checkpoint: None };
@@ -137,7 +153,7 @@ impl Scene {
             run: self.stage.run.clone(),
             token: 0,
             uid: "this".to_owned(),
-            group: "default".to_owned(),
+            group: GROUP.to_owned(),
             http: HttpConfig { allow_private: vec!["127.0.0.0/8".parse().unwrap()], ..HttpConfig::default() },
             secrets: SecretSources::default(),
             stop: self.stage.stop.clone(),

@@ -53,3 +53,4 @@ mod store_contract;
 mod stub_federation;
 mod telemetry;
 mod top;
+mod vanished;

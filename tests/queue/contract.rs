@@ -106,6 +106,7 @@ macro_rules! contract {
             shared::runs_share_what_one_budget_allows,
             shared::an_origins_protection_holds_over_runs,
             shared::what_one_run_frees_wakes_another,
+            shared::who_finds_a_shared_budget_closed_wakes_nobody,
             shared::leases_of_a_run_that_nobody_works_at_lapse_for_the_others,
             shared::runs_go_by_their_weight_where_the_gate_lets_one_through_at_a_time,
             shared::runs_go_by_their_weight_in_bursts,

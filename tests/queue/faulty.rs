@@ -66,7 +66,7 @@ macro_rules! caught {
 caught! {
     a_settlement_of_who_lost_the_lease_is_caught: SettlesForWhoLostTheLease breaks Fenced,
     a_claim_of_who_was_replaced_is_caught: ClaimsForWhoWasReplaced breaks Fenced,
-    lost_feedback_is_caught: LosesFeedback breaks Account | Answer,
+    lost_feedback_is_caught: LosesFeedback breaks Account | Answer | NothingWaits,
     feedback_of_the_unknown_is_caught: TakesFeedbackOfTheUnknown breaks Whole,
     a_claim_while_frozen_is_caught: ClaimsWhileFrozen breaks Frozen,
     a_permit_while_frozen_is_caught: PermitsWhileFrozen breaks Frozen,

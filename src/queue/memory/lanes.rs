@@ -383,7 +383,8 @@ impl Lanes {
         } else {
             budget.right_of_way.makes_way(self.run, pool, now).map(Parked::Until)
         };
-        if others_made_way {
+        // They can't go where this one can't: when the budget opens they are there by themselves.
+        if others_made_way && parked.is_none() && gates.budgets[budget_index as usize].closed(now, 1).is_none() {
             self.budget_changed(gates, budget_index);
             gates.touch_budget(budget_index, self.run);
         }

@@ -59,7 +59,7 @@ impl Caller<'_> {
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) connection: Arc<Connection>,
-    library: Library,
+    library: &'static Library,
     clock: SharedClock,
     /// Moments come from the caller's clock instead of the server's: for tests.
     with_callers_moments: bool,
@@ -109,7 +109,7 @@ fn unreadable() -> QueueError {
 impl Calls {
     pub(super) fn new(connection: Connection, clock: SharedClock, with_callers_moments: bool) -> Self {
         let connection = Arc::new(connection);
-        Self { connection, library: Library::new(), clock, with_callers_moments, memory: Mutex::default() }
+        Self { connection, library: Library::own(), clock, with_callers_moments, memory: Mutex::default() }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

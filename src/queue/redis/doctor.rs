@@ -144,8 +144,8 @@ async fn functions(connection: &Connection) -> Result<Finding, QueueError> {
     };
     let words = strings_in(&answer);
     let names = words.iter().zip(words.iter().skip(1)).filter(|(key, _)| *key == "library_name").map(|(_, name)| name);
-    let own = Library::new().name;
-    let (loaded, others): (Vec<&String>, Vec<&String>) = names.partition(|name| **name == own);
+    let own = &Library::own().name;
+    let (loaded, others): (Vec<&String>, Vec<&String>) = names.partition(|name| **name == *own);
     let mut says = if loaded.is_empty() {
         format!("this version's library {own} is not loaded: it is when a run is opened")
     } else {

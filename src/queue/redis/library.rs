@@ -3,6 +3,8 @@
 //! A library is named by its schema and by its code: two versions of the program that differ in it stand side by side. The
 //! schema also stands in every key, so that what one schema wrote is never read by another.
 
+use std::sync::LazyLock;
+
 /// The layout of the keys (`docs/queue-redis.md`). Raised when records change their meaning.
 pub(super) const SCHEMA: u32 = 1;
 
@@ -40,7 +42,13 @@ pub(super) struct Library {
 }
 
 impl Library {
-    pub(super) fn new() -> Self {
+    /// That of this program: made once, as every connection needs it.
+    pub(super) fn own() -> &'static Self {
+        static OWN: LazyLock<Library> = LazyLock::new(Library::new);
+        &OWN
+    }
+
+    fn new() -> Self {
         let mut lua = String::new();
         for file in FILES {
             lua.push_str(file);

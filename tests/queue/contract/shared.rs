@@ -107,6 +107,20 @@ pub(super) async fn what_one_run_frees_wakes_another(make: MakeQueue) {
     }
 }
 
+pub(super) async fn who_finds_a_shared_budget_closed_wakes_nobody(make: MakeQueue) {
+    let config = limited(&["a"], &[limit(Unit::ApiCalls, 1, 1_000)]);
+    let [(first, holder), (second, other)] = two_runs(make, &config, [1, 1], 10).await;
+    let third = first.open_also("run-3", config).await;
+    let last = third.join(0).await;
+    third.push(pages("a", 10)).await;
+    assert_eq!(first.claim(&holder, 1).await.len(), 1);
+    second.until(&other).await;
+    // Makes way for the other one.
+    let Ok(Claim::Wait { sequence, .. }) = first.queue.claim(&holder, 1).await else { panic!("must wait") };
+    third.until(&last).await;
+    assert_eq!(first.queue.wait(&first.run, sequence, first.now()).await, Ok(Woken::Moment));
+}
+
 pub(super) async fn leases_of_a_run_that_nobody_works_at_lapse_for_the_others(make: MakeQueue) {
     let mut config = config(&["a"]);
     config.budgets[0].max_concurrent = Some(1);

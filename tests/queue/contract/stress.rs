@@ -6,33 +6,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use trawler::queue::{Claim, Holder, Ledger, QueueError, ReleaseCause, Settled};
+use trawler::queue::{Claim, Holder, Leased, Ledger, QueueError, ReleaseCause, Settled, Settlement};
 use trawler::task::TaskId;
 
-use super::scene::{GROUP, MakeQueue, Scene, config, done_with, page, pages};
+use super::scene::{GROUP, MakeQueue, Scene, config, done_with, page, pages, settlement};
 
 pub(super) async fn c_09_50_tokens_50_workers_1_000_seeds(make: MakeQueue) {
-    stress(make, 50, 50, 1_000).await;
+    stress(make, 50, 50, 1_000, 1).await;
 }
 
 pub(super) async fn c_09_10_tokens_50_workers_1_000_seeds(make: MakeQueue) {
-    stress(make, 10, 50, 1_000).await;
+    stress(make, 10, 50, 1_000, 1).await;
 }
 
 pub(super) async fn c_09_50_tokens_10_workers_1_000_seeds(make: MakeQueue) {
-    stress(make, 50, 10, 1_000).await;
+    stress(make, 50, 10, 1_000, 1).await;
 }
 
 pub(super) async fn c_09_5_000_tokens_5_000_workers_100_000_seeds(make: MakeQueue) {
-    stress(make, 5_000, 5_000, 100_000).await;
+    stress(make, 5_000, 5_000, 100_000, 10).await;
 }
 
 pub(super) async fn c_09_50_tokens_5_000_workers_100_000_seeds(make: MakeQueue) {
-    stress(make, 50, 5_000, 100_000).await;
+    stress(make, 50, 5_000, 100_000, 10).await;
 }
 
 pub(super) async fn c_09_5_000_tokens_50_workers_100_000_seeds(make: MakeQueue) {
-    stress(make, 5_000, 50, 100_000).await;
+    stress(make, 5_000, 50, 100_000, 10).await;
 }
 
 /// A worker with a token gives it back after so many tasks if others want one.
@@ -43,6 +43,8 @@ const FOUND: u32 = 1_000_000;
 struct Stress {
     scene: Scene,
     tokens: u64,
+    /// What a worker takes at once; it works on one after the other.
+    at_once: usize,
     in_flight: AtomicU64,
     most_in_flight: AtomicU64,
     handed_out: Mutex<HashMap<TaskId, u32>>,
@@ -50,7 +52,7 @@ struct Stress {
 }
 
 /// Every seed goes through feedback once and is done; nothing is left.
-async fn stress(make: MakeQueue, tokens: u32, workers: u32, seeds: u32) {
+async fn stress(make: MakeQueue, tokens: u32, workers: u32, seeds: u32, at_once: usize) {
     let mut config = config(&["a"]);
     config.max_holders = tokens;
     let scene = Scene::open(make, config).await;
@@ -58,6 +60,7 @@ async fn stress(make: MakeQueue, tokens: u32, workers: u32, seeds: u32) {
     let stress = Arc::new(Stress {
         scene,
         tokens: tokens.into(),
+        at_once,
         in_flight: AtomicU64::new(0),
         most_in_flight: AtomicU64::new(0),
         handed_out: Mutex::default(),
@@ -96,25 +99,28 @@ impl Stress {
         }
     }
 
+    fn work_on(&self, leased: Leased) -> Settlement {
+        *self.handed_out.lock().unwrap().entry(leased.task.id).or_default() += 1;
+        let number: u32 = leased.task.cursor.trim_start_matches("page=").parse().unwrap();
+        let found = if number < FOUND { vec![page("a", number + FOUND)] } else { Vec::new() };
+        settlement(leased.lease, done_with(found))
+    }
+
     /// Returns whether nothing is left.
     async fn work_while_it_lasts(&self, holder: &Holder) -> bool {
         let mut worked = 0;
         while worked < TASKS_PER_TOKEN {
-            match self.scene.queue.claim(holder, 1).await.unwrap() {
+            match self.scene.queue.claim(holder, self.at_once).await.unwrap() {
                 Claim::Tasks(tasks) => {
                     worked += tasks.len();
                     let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
                     self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
                     assert!(in_flight <= self.tokens);
                     tokio::task::yield_now().await;
-                    for leased in tasks {
-                        *self.handed_out.lock().unwrap().entry(leased.task.id).or_default() += 1;
-                        let number: u32 = leased.task.cursor.trim_start_matches("page=").parse().unwrap();
-                        let found = if number < FOUND { vec![page("a", number + FOUND)] } else { Vec::new() };
-                        self.in_flight.fetch_sub(1, Ordering::SeqCst);
-                        let settled = self.scene.settle(holder, &leased, done_with(found)).await;
-                        assert!(matches!(settled, Settled::Accepted(_)));
-                    }
+                    let settlements = tasks.into_iter().map(|leased| self.work_on(leased)).collect();
+                    self.in_flight.fetch_sub(1, Ordering::SeqCst);
+                    let settled = self.scene.queue.settle(holder, settlements).await.unwrap();
+                    assert!(settled.iter().all(|settled| matches!(settled, Settled::Accepted(_))));
                 }
                 Claim::Wait { until, sequence } => {
                     self.scene.queue.wait(&self.scene.run, sequence, until).await.unwrap();

@@ -13,11 +13,15 @@ struct Crawler {
     holder: Holder,
     told: Option<(Timestamp, u64)>,
     under_way: Vec<(Timestamp, Leased)>,
+    /// How many calls there had been when it looked whether it was woken.
+    looked_at: u64,
 }
 
 struct Crowd {
     scene: Scene,
     crawlers: Vec<Crawler>,
+    /// Calls that may have changed something.
+    calls: u64,
 }
 
 const CALLS_PER_S: u64 = 14;
@@ -67,10 +71,10 @@ impl Crowd {
                 scene.queue.push(&id, tasks).await.unwrap();
                 let request = JoinRequest { run: id.clone(), token: group, uid: "job".into(), group: group_of(group) };
                 let holder = scene.queue.join(request).await.unwrap();
-                crawlers.push(Crawler { holder, told: None, under_way: Vec::new() });
+                crawlers.push(Crawler { holder, told: None, under_way: Vec::new(), looked_at: 0 });
             }
         }
-        Self { scene, crawlers }
+        Self { scene, crawlers, calls: 0 }
     }
 
     /// Returns how many tasks were handed out.
@@ -94,9 +98,13 @@ impl Crowd {
         let is_free = crawler.under_way.len() < 16;
         if !answered.is_empty() {
             queue.settle(&crawler.holder, answered).await.unwrap();
-        } else if let Some((until, sequence)) = crawler.told.filter(|(until, _)| *until > now) {
+            self.calls += 1;
+        } else if let Some((_, sequence)) = crawler.told.filter(|(until, _)| *until > now) {
+            // Before its moment it is woken by what somebody does, and by nothing else.
+            if std::mem::replace(&mut crawler.looked_at, self.calls) == self.calls {
+                return 0;
+            }
             // Whether anything changed since: its moment has come only for the question.
-            let _ = until;
             if queue.wait(&crawler.holder.run, sequence, now).await == Ok(Woken::Moment) {
                 return 0;
             }
@@ -104,6 +112,8 @@ impl Crowd {
         if !is_free {
             return 0;
         }
+        self.calls += 1;
+        crawler.looked_at = self.calls;
         match queue.claim(&crawler.holder, 16 - crawler.under_way.len()).await.unwrap() {
             Claim::Tasks(tasks) => {
                 let count = tasks.len() as u64;

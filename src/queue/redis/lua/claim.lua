@@ -45,7 +45,8 @@ local function comes_to_budget(X, index, pool)
   elseif is_shared then
     parked = way.makes(budget_index, X, index)
   end
-  if others_made_way then
+  -- They can't go where this one can't: when the budget opens they are there by themselves.
+  if others_made_way and parked == 0 and budget_closed(budget_index, budget, 1, nil) == 0 then
     open_pools(X, budget_index, false)
     touch_budget(budget_index, X)
   end

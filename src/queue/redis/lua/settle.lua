@@ -98,7 +98,15 @@ local function settle(X, token, ids, results, amounts, listed)
       held, alike, documents, bytes = nil, 0, 0, 0
     end
   end
-  local done, m, fenced, fed = { 'HSET', all }, 2, nil, nil
+  local done, m, fenced = { 'HSET', all }, 2, nil
+  -- Positions of feedback that is not queued yet; what was new and what was not of that which is, by position.
+  local fed, new_of, duplicates_of = {}, {}, {}
+  local function queue_feedback()
+    for _, position in ipairs(fed) do
+      new_of[position], duplicates_of[position] = add_tasks(X, details[position])
+    end
+    fed = {}
+  end
   local has_failing = X.r[RUN_FAILING] > 0
   for position = 1, #packed do
     local id, result, says = ended[position + 2], RESULT_DONE, results
@@ -115,6 +123,8 @@ local function settle(X, token, ids, results, amounts, listed)
         lease, result = read_lease(held), byte(said, 9)
         has_amounts, has_promises = budget_of(lease[4])[BUDGET_HAS_AMOUNTS] == 1, budget_of(lease[4])[BUDGET_PROMISES] > 0
         if result ~= RESULT_DONE then
+          -- It may go behind what was found before it.
+          queue_feedback()
           local its_documents, its_bytes = sunpack('>I7I7', amounts, 14 * position - 13)
           budget_charge(lease[4], budget_of(lease[4]), its_documents, its_bytes)
           end_otherwise(X, token, id, lease, result, details[position])
@@ -136,12 +146,12 @@ local function settle(X, token, ids, results, amounts, listed)
         forget_failures(X, id)
       end
       if details[position] then
-        fed = fed or {}
-        fed[position] = details[position]
+        fed[#fed + 1] = position
       end
     end
   end
   end_alike()
+  queue_feedback()
   call_many(done)
   if fenced then
     local own = { 'HDEL', key }
@@ -153,18 +163,13 @@ local function settle(X, token, ids, results, amounts, listed)
     ended = own
   end
   call_many(ended)
-  if not fenced and not fed then
+  if not fenced and #listed == 0 then
     return true
   end
   local answers = {}
   for position = 1, #packed do
-    local new, duplicates = 0, 0
-    if fenced and fenced[position] then
-      new, duplicates = -1, -1
-    elseif fed and fed[position] then
-      new, duplicates = add_tasks(X, fed[position])
-    end
-    answers[2 * position - 1], answers[2 * position] = new, duplicates
+    local nothing = fenced and fenced[position] and -1 or 0
+    answers[2 * position - 1], answers[2 * position] = new_of[position] or nothing, duplicates_of[position] or nothing
   end
   return answers
 end
