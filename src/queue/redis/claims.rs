@@ -327,7 +327,7 @@ fn read_claim(reader: &mut Reader<'_>, lists: &[Vec<Vec<u8>>], nonce: u64) -> Re
 }
 
 /// A task as it is kept: status, whether it is a dataset, attempts, charges, queue, number in line (`TASK_FORMAT` in
-/// `lua/tasks.lua`), then what [`Writer::task`] packed.
+/// `lua/tasks.lua`), then what [`Writer::tasks`] packed.
 fn kept(value: &[u8]) -> Result<(ItemStatus, u32, &[u8]), Unreadable> {
     const HEAD: usize = 14;
     let (head, payload) = value.split_at_checked(HEAD).ok_or(Unreadable)?;

@@ -99,7 +99,7 @@ impl Stress {
         }
     }
 
-    fn work_on(&self, leased: Leased) -> Settlement {
+    fn work_on(&self, leased: &Leased) -> Settlement {
         *self.handed_out.lock().unwrap().entry(leased.task.id).or_default() += 1;
         let number: u32 = leased.task.cursor.trim_start_matches("page=").parse().unwrap();
         let found = if number < FOUND { vec![page("a", number + FOUND)] } else { Vec::new() };
@@ -117,7 +117,7 @@ impl Stress {
                     self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
                     assert!(in_flight <= self.tokens);
                     tokio::task::yield_now().await;
-                    let settlements = tasks.into_iter().map(|leased| self.work_on(leased)).collect();
+                    let settlements = tasks.iter().map(|leased| self.work_on(leased)).collect();
                     self.in_flight.fetch_sub(1, Ordering::SeqCst);
                     let settled = self.scene.queue.settle(holder, settlements).await.unwrap();
                     assert!(settled.iter().all(|settled| matches!(settled, Settled::Accepted(_))));
