@@ -151,24 +151,39 @@ async fn measured(
 
 async fn memory(server: &Server) -> Result<(), Failure> {
     println!(
-        "\nmemory and push: bytes a queued task over its payload, from the opened run on; pushed in portions, one connection"
+        "\nmemory and push: bytes a queued task over its payload, from the opened run on; one connection; nodes in turn, as \
+         seeds are, or one node's tasks together, as crawlers find them"
     );
-    for (nodes, tasks) in [(10_000_u32, 100_000_usize), (100_000, 100_000), (100, 1_000_000)] {
+    for (nodes, tasks, together) in [
+        (10_000_u32, 100_000_usize, false),
+        (10_000, 100_000, true),
+        (100_000, 100_000, false),
+        (100, 1_000_000, false),
+        (100, 1_000_000, true),
+    ] {
         server.flush().await?;
         let queue = queue(server)?;
         let lanes = nodes.min(100);
         queue.open(of_lanes(lanes, nodes / lanes, 1)).await?;
         let opened = server.memory().await?;
-        let stopwatch = Stopwatch::start();
-        queue.push(&run(), tasks_of(lanes, nodes / lanes, tasks)).await?;
-        let seconds = stopwatch.elapsed().as_secs_f64();
-        let longest = server.longest_call_us("push").await?;
+        let opening = server.longest_calls().await?;
+        let mut pushed = tasks_of(lanes, nodes / lanes, tasks);
+        if together {
+            pushed.sort_by(|a, b| a.section.node.cmp(&b.section.node));
+        }
+        let (rate, us) = measured(server, tasks, async {
+            queue.push(&run(), pushed).await?;
+            Ok(())
+        })
+        .await?;
         let used = server.memory().await? - opened;
         let payload = 160.0;
         println!(
-            "{tasks:>8} tasks of {nodes:>6} nodes: {:>6.0} bytes, {:>9.0} pushed/s, longest call {longest} us",
+            "{tasks:>8} tasks of {nodes:>6} nodes, {}: {:>6.0} bytes, {rate:>9.0} pushed/s, {us:.1} us of the server; longest \
+             calls: opening {opening}, then {}",
+            if together { "together" } else { "in turn" },
             used / tasks as f64 - payload,
-            tasks as f64 / seconds
+            server.longest_calls().await?
         );
     }
     Ok(())
@@ -230,9 +245,9 @@ async fn scale(server: &Server) -> Result<(), Failure> {
         let stopwatch = Stopwatch::start();
         queue.close(&run()).await?;
         println!(
-            "closed in {:.1} s; calls over 1 ms: longest {} us",
+            "closed in {:.1} s; longest calls: {}",
             stopwatch.elapsed().as_secs_f64(),
-            server.longest_call_us("").await?
+            server.longest_calls().await?
         );
     }
     Ok(())

@@ -51,7 +51,7 @@ pub use crate::flow::{
 use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// A node's turn in its lane: so many tasks, then the next node.
-pub const TURN_TASKS: u32 = 10;
+pub const TURN_TASKS: u32 = 25;
 
 /// A claim gives no more tasks than this, whatever was asked.
 pub const MAX_CLAIM_TASKS: usize = 1000;

@@ -69,7 +69,7 @@ macro_rules! contract {
             holders::lanes_name_what_waits_for_a_holder_of_its_own,
             holders::suspects_are_suspended_dropped_and_moved_with_their_node,
             holders::a_run_whose_crawlers_crash_again_and_again_is_worked_off,
-            order::nodes_of_a_lane_take_turns_of_ten_tasks,
+            order::nodes_of_a_lane_take_turns_of_25_tasks,
             order::lanes_take_turns,
             order::inside_a_node_status_decides_then_age,
             order::a_node_of_higher_priority_goes_more_often_and_starves_nobody,

@@ -11,10 +11,17 @@ use crate::queue::{
     QueueError, ReleaseCause, Released, SettleResult, Settled, Settlement, Unit,
 };
 use crate::task::{ItemStatus, NodeName, OriginKey, RunId, Task, TaskId};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 
-/// Tasks, settlements or leases in one call.
-pub(super) const PORTION: usize = 200;
+/// Settlements, with what they found, or leases in one call: none may keep the server's other callers waiting for 5 ms.
+pub(super) const PORTION: usize = 100;
+
+/// Tasks that one call puts in: each may be its node's and its lane's first.
+const PUSH_PORTION: usize = 64;
+
+/// Calls of one push that are under way at once: the server need not wait for us to write the next.
+const PUSHES_UNDER_WAY: usize = 4;
 
 /// Tasks that one call hands out.
 const CLAIM_PORTION: usize = 100;
@@ -25,14 +32,20 @@ impl RedisQueue {
             // What is refused is refused as a whole, however many calls it takes.
             self.check_nodes(run, tasks).await?;
         }
-        let mut pushed = Pushed::default();
-        for portion in tasks.chunks(PORTION) {
-            let write = |request: &mut Writer| write_tasks(request, portion);
-            let Pushed { new, duplicates } =
-                self.calls.call("push", run, Caller::Owner, 1, write).await?.read(read_pushed)?;
-            pushed = Pushed { new: pushed.new + new, duplicates: pushed.duplicates + duplicates };
+        let tasks: Vec<&Task> = grouped(tasks).into_iter().flatten().collect();
+        let mut portions = Vec::with_capacity(tasks.len().div_ceil(PUSH_PORTION));
+        for portion in tasks.chunks(PUSH_PORTION) {
+            portions.push(self.push_portion(run, portion));
         }
-        Ok(pushed)
+        let add = |sum: Pushed, Pushed { new, duplicates }| async move {
+            Ok(Pushed { new: sum.new + new, duplicates: sum.duplicates + duplicates })
+        };
+        stream::iter(portions).buffered(PUSHES_UNDER_WAY).try_fold(Pushed::default(), add).await
+    }
+
+    async fn push_portion(&self, run: &RunId, portion: &[&Task]) -> Result<Pushed, QueueError> {
+        let write = |request: &mut Writer| write_tasks(request, portion.iter().copied());
+        self.calls.call("push", run, Caller::Owner, 1, write).await?.read(read_pushed)
     }
 
     async fn check_nodes(&self, run: &RunId, tasks: &[Task]) -> Result<(), QueueError> {
@@ -40,7 +53,7 @@ impl RedisQueue {
         names.sort_unstable();
         names.dedup();
         // One call at least: a run that is not there is refused whatever is pushed.
-        for portion in names.chunks(10 * PORTION).chain(names.is_empty().then_some(&[][..])) {
+        for portion in names.chunks(5 * PORTION).chain(names.is_empty().then_some(&[][..])) {
             let write = |request: &mut Writer| {
                 request.array(portion.len());
                 for name in portion {
@@ -269,8 +282,9 @@ fn first_half(task: TaskId) -> u64 {
     task.0.iter().take(8).fold(0, |half, byte| half << 8 | u64::from(*byte))
 }
 
-/// Tasks in groups of one node and origin; of each in its order.
-pub(super) fn write_tasks(request: &mut Writer, tasks: &[Task]) {
+/// Tasks by node and origin, in the order in which these come first; of each in its order. Together they cost the server a
+/// quarter of what they do one by one, and nobody can tell: turns begin with who came first, queues are of one node and origin.
+fn grouped<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Vec<Vec<&'a Task>> {
     let mut groups: Vec<Vec<&Task>> = Vec::new();
     let mut known: HashMap<(&NodeName, &OriginKey), usize> = HashMap::new();
     for task in tasks {
@@ -280,6 +294,11 @@ pub(super) fn write_tasks(request: &mut Writer, tasks: &[Task]) {
         });
         groups[group].push(task);
     }
+    groups
+}
+
+pub(super) fn write_tasks<'a>(request: &mut Writer, tasks: impl IntoIterator<Item = &'a Task>) {
+    let groups = grouped(tasks);
     request.array(groups.len());
     for group in groups {
         request.tasks(&group);

@@ -8,7 +8,7 @@ use crate::queue::{BudgetConfig, NodeConfig, QueueError, RunConfig, Spent, Unit,
 use crate::task::RunId;
 
 /// Budgets and nodes in one call.
-const PORTION: usize = 200;
+const PORTION: usize = 50;
 
 /// Portions of runs that are gone, deleted beside the opening of one.
 const MAX_COLLECTED: usize = 50;

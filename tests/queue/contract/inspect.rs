@@ -397,16 +397,16 @@ pub(super) async fn dropping_the_last_of_a_node_leaves_the_turns_to_the_others(m
     let scene = Scene::open(make, config(&["a", "b", "c"])).await;
     let holder = scene.join(0).await;
     let shared = origin_of("shared");
-    let of = |name: &str| (0..12).map(|number| page_at(&shared, name, number)).collect::<Vec<_>>();
+    let of = |name: &str| (0..30).map(|number| page_at(&shared, name, number)).collect::<Vec<_>>();
     scene.push(["a", "b", "c"].into_iter().flat_map(of)).await;
     assert_eq!(names(&scene.claim(&holder, 1).await), ["a page=0"]);
-    assert_eq!(scene.queue.drop_tasks(&scene.run, &ids(&of("a"))).await, Ok(11), "in the middle of its turn");
-    assert_eq!(super::scene::rows(&scene.claim(&holder, 15).await), [("b".to_owned(), 10), ("c".to_owned(), 5)]);
-    assert_eq!(scene.queue.drop_tasks(&scene.run, &ids(&of("c"))).await, Ok(7));
+    assert_eq!(scene.queue.drop_tasks(&scene.run, &ids(&of("a"))).await, Ok(29), "in the middle of its turn");
+    assert_eq!(super::scene::rows(&scene.claim(&holder, 40).await), [("b".to_owned(), 25), ("c".to_owned(), 15)]);
+    assert_eq!(scene.queue.drop_tasks(&scene.run, &ids(&of("c"))).await, Ok(15));
     scene.push([page_at(&shared, "c", 50), page_at(&shared, "a", 50)]).await;
     audited(&scene).await;
     let rest: Vec<String> = names(&scene.claim(&holder, 100).await);
-    assert_eq!(rest.len(), 4, "{rest:?}");
+    assert_eq!(rest.len(), 7, "{rest:?}");
     assert_eq!(scene.ledger().await.queued, 0);
 }
 

@@ -10,28 +10,28 @@ use super::scene::{
 };
 use trawler::queue::{RunConfig, Unit};
 
-pub(super) async fn nodes_of_a_lane_take_turns_of_ten_tasks(make: MakeQueue) {
+pub(super) async fn nodes_of_a_lane_take_turns_of_25_tasks(make: MakeQueue) {
     let scene = Scene::open(make, config(&["a", "b"])).await;
     let holder = scene.join(0).await;
     let shared = origin_of("shared");
-    scene.push((0..25).map(|number| page_at(&shared, "a", number))).await;
-    scene.push((0..15).map(|number| page_at(&shared, "b", number))).await;
+    scene.push((0..60).map(|number| page_at(&shared, "a", number))).await;
+    scene.push((0..40).map(|number| page_at(&shared, "b", number))).await;
     let mut claimed = Vec::new();
     for max in [1, 3, 7, 2, 4, 100] {
         claimed.extend(scene.claim(&holder, max).await);
     }
     let row = |node: &str, length| (node.to_owned(), length);
-    assert_eq!(rows(&claimed), [row("a", 10), row("b", 10), row("a", 10), row("b", 5), row("a", 5)]);
+    assert_eq!(rows(&claimed), [row("a", 25), row("b", 25), row("a", 25), row("b", 15), row("a", 10)]);
 }
 
 pub(super) async fn lanes_take_turns(make: MakeQueue) {
     let scene = Scene::open(make, config(&["a", "b"])).await;
     let holder = scene.join(0).await;
-    scene.push(pages("a", 20)).await;
-    scene.push(pages("b", 20)).await;
+    scene.push(pages("a", 50)).await;
+    scene.push(pages("b", 50)).await;
     let row = |node: &str, length| (node.to_owned(), length);
     let claimed = scene.claim(&holder, 100).await;
-    assert_eq!(rows(&claimed), [row("a", 10), row("b", 10), row("a", 10), row("b", 10)]);
+    assert_eq!(rows(&claimed), [row("a", 25), row("b", 25), row("a", 25), row("b", 25)]);
 }
 
 pub(super) async fn inside_a_node_status_decides_then_age(make: MakeQueue) {
@@ -127,14 +127,14 @@ pub(super) async fn turns_are_kept_when_the_gate_lets_through_one_at_a_time(make
     let scene = Scene::open(make, limited(&["a", "b", "c"], &[limit(Unit::ApiCalls, 1, 100)])).await;
     let holder = scene.join(0).await;
     for node in ["a", "b", "c"] {
-        scene.push(pages(node, 20)).await;
+        scene.push(pages(node, 50)).await;
     }
     let mut claimed = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..150 {
         claimed.extend(scene.claim(&holder, 10).await);
         scene.pass_ms(100);
     }
-    let expected = ["a", "b", "c", "a", "b", "c"].map(|node| (node.to_owned(), 10));
+    let expected = ["a", "b", "c", "a", "b", "c"].map(|node| (node.to_owned(), 25));
     assert_eq!(rows(&claimed), expected);
 }
 

@@ -22,7 +22,7 @@ end
 
 -- Leaves origins, from a lane on. Answers the next lane; 0: all were left.
 local function leave_origins(X, from)
-  local last = min(X.r[RUN_LANES], from + 99)
+  local last = min(X.r[RUN_LANES], from + 49)
   for index = from, last do
     local lane = lane_of(X, index)
     local at = lane[LANE_ORIGIN]
@@ -66,7 +66,7 @@ local function delete_portion(R)
   local left = tonumber(call('HGET', m, 'queues left') or nil)
   if left and left > 0 then
     local keys = {}
-    for index = left, max(1, left - 199), -1 do
+    for index = left, max(1, left - 49), -1 do
       local lane = call('HGET', m, 'l' .. index)
       if lane then
         lane = read.l(lane)
@@ -80,7 +80,7 @@ local function delete_portion(R)
       keys[#keys + 1] = R .. 't' .. index
     end
     call('UNLINK', unpack(keys))
-    call('HSET', m, 'queues left', max(0, left - 200))
+    call('HSET', m, 'queues left', max(0, left - 50))
     return true
   end
   call('UNLINK', m, R .. 'T', R .. 'd', R .. 's', R .. 'f', R .. 'D', R .. 'h', R .. 'b', R .. 'n', R .. 'k')

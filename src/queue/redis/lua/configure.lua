@@ -237,7 +237,7 @@ end
 -- The end of a configuration: nodes that it did not name are removed, from an index on. Answers the next index; 0: all were.
 local function remove_others(X, from)
   local run, most = X.r, 100
-  for index = from, min(run[RUN_NODES], from + 199) do
+  for index = from, min(run[RUN_NODES], from + 99) do
     local node = node_of(X, index)
     if node[NODE_GENERATION] < run[RUN_GENERATION] and (node[NODE_REMOVED] == 0 or index == from) then
       if drop_node(X, index, most) then
@@ -245,12 +245,12 @@ local function remove_others(X, from)
       end
     end
   end
-  return from + 199 < run[RUN_NODES] and from + 200 or 0
+  return from + 99 < run[RUN_NODES] and from + 100 or 0
 end
 
 -- Origins are looked at again after a configuration, from a lane on: what protects them may have changed.
 local function look_again(X, from)
-  local run, last = X.r, from + 199
+  local run, last = X.r, from + 99
   for index = from, min(run[RUN_LANES], last) do
     origin_changed(X, lane_of(X, index)[LANE_ORIGIN])
   end

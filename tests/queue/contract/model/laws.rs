@@ -41,7 +41,7 @@ pub(crate) enum Law {
     Delay,
     /// Inside a node by status, then by age.
     Order,
-    /// A turn is ten tasks.
+    /// A turn is 25 tasks.
     Turns,
     /// Who could go is overtaken by nobody for longer than their weights say.
     Starved,

@@ -35,7 +35,7 @@ pub(super) struct Turns {
     overtaken: HashMap<(Member, Member), u64>,
 }
 
-const TURN: u32 = 10;
+const TURN: u32 = 25;
 const STRIDE: u64 = 2520;
 /// In halves: who waited at a gate that opened may be woken a little later than others.
 const ROOM: u64 = 3;
