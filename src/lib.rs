@@ -13,6 +13,7 @@
 //! |---|---|
 //! | what is asked | [`api`] |
 //! | what to do | [`planner`] |
+//! | making it so: what every run goes through | [`run`] |
 //! | making it so, on one machine | [`local`] |
 //! | work in flight | [`queue`] |
 //! | doing the work | [`crawler`] |
@@ -33,6 +34,8 @@ pub mod task;
 pub mod planner;
 
 pub mod local;
+pub mod operator;
+pub mod run;
 
 pub mod queue;
 

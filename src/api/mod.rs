@@ -18,6 +18,7 @@ pub mod samples;
 pub mod schedules;
 mod selector;
 mod throttle_policy;
+pub mod times;
 
 pub use catalog::*;
 pub use catalog_node::*;

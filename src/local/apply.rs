@@ -1,17 +1,18 @@
 //! Carrying out a plan's steps: the only place of local mode that changes anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{info, warn};
 
 use super::LocalError;
-use super::briefs::Briefs;
 use super::launch::{EarlyDeath, Launcher};
 use crate::crawler::CrawlContext;
-use crate::planner::{ExecutionPlan, Step, Verdict};
+use crate::planner::{CrawlerState, ExecutionPlan, Step, Verdict};
 use crate::queue::{Patience, QueueError, RunConfig};
+use crate::run::books::LAST_PATIENCE;
+use crate::run::briefs::Briefs;
 use crate::store::{RunState, SharedStore};
 use crate::task::{NodeName, RunId, Task};
 
@@ -20,9 +21,6 @@ const RESUME_BATCH: usize = 10_000;
 
 /// How long a queue that was never reached is tried: a wrong address should be told of soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long a queue that is not needed any more is tried.
-pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// So many left-over queues of one run are closed before that is taken for a fault.
 const MAX_LEFT_OVER: usize = 3;
@@ -43,6 +41,8 @@ pub(super) struct Crew {
     launcher: Box<dyn Launcher>,
     /// What crawlers of other processes are told.
     briefs: Option<Briefs>,
+    /// The queue's instance, for those who must choose another one.
+    instance: String,
     /// Deaths in a row, a kill counting as 1.
     early_deaths: u32,
     /// Nodes that could not be started, each with a sentence.
@@ -69,6 +69,7 @@ impl Crew {
             resumed,
             launcher,
             briefs: None,
+            instance: String::new(),
             early_deaths: 0,
             problems,
             was_reached: false,
@@ -77,12 +78,14 @@ impl Crew {
     }
 
     /// The run's crawlers are told this, through its queue.
-    pub(super) fn with_briefs(self, briefs: Option<Briefs>) -> Self {
-        Self { briefs, ..self }
+    pub(super) fn with_briefs(self, briefs: Option<Briefs>, instance: String) -> Self {
+        Self { briefs, instance, ..self }
     }
 
-    pub(super) fn running_tokens(&self) -> BTreeSet<u32> {
-        self.launcher.running()
+    /// Those at work. On one machine every crawler serves all nodes.
+    pub(super) fn crawlers(&self) -> Vec<CrawlerState> {
+        let running = self.launcher.running().into_iter();
+        running.map(|token| CrawlerState { token, group: "default".to_owned(), running: true }).collect()
     }
 
     /// Whether the queue may be lost while this process lives.
@@ -144,7 +147,8 @@ impl Crew {
         match patience.with(|| queue.brief(run)).await {
             Err(QueueError::NoSuchRun { .. } | QueueError::Lost { .. }) => {}
             Err(error) => return Err(error.into()),
-            Ok(brief) => briefs.refuse_foreign(run, &brief)?,
+            Ok(brief) if briefs.are_of(&brief) => {}
+            Ok(_) => return Err(LocalError::ForeignRun { run: run.clone(), instance: self.instance.clone() }),
         }
         info!(run = %run, "the queue that an earlier process left is closed");
         Ok(patience.with(|| queue.close(run)).await?)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::manifests::ManifestSet;
-use super::observe::RunInput;
 use crate::api::{Catalog, CrawlRun, CrawlRunSpec, ObjectRef};
+use crate::run::observe::RunInput;
 
 /// Chooses the Catalog (named, or the only one) and its run (named, or the only one, or made from the Catalog's template).
 /// `Err` is a sentence for the person who runs the command.

@@ -1,6 +1,5 @@
 //! The end of a run: the books are closed, the report is made, the results are put where people find them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,18 +7,15 @@ use tracing::warn;
 
 use super::LocalError;
 use super::apply::Crew;
-use super::approvals::{observe_approved, unused};
-use super::books::Books;
 use super::export;
-use super::health::observation_of;
-use super::observe::RunInput;
-use super::report::{Report, ReportInput, Totals, build_report};
 use super::result_files::ResultFiles;
 use super::run::{REPORT_FILE, RunEnd, RunOptions};
-use crate::api::RemovalPolicy;
 use crate::crawler::CrawlContext;
-use crate::planner::{Health, SkippedNode, Verdict, describe_default_budget, health};
-use crate::store::{NodeState, RunState, SharedStore, Store};
+use crate::planner::{SkippedNode, Verdict};
+use crate::run::approvals::{observe_approved, unused};
+use crate::run::books::Books;
+use crate::run::{Concluded, Report, RunInput, Totals, removed_nodes};
+use crate::store::{RunState, SharedStore, Store};
 use crate::task::NodeName;
 
 /// What is known when a plan says that its run is finished.
@@ -41,35 +37,37 @@ pub(super) async fn conclude(conclusion: Conclusion) -> Result<RunEnd, LocalErro
     let Conclusion { input, state, options, context, store, crew, nodes, skipped, verdict } = conclusion;
     let catalog = input.catalog_name();
     let removed = removed_nodes(&input, &store.nodes(&catalog).await?);
-    let books = Books { input: &input, crawled: &nodes, skipped: &skipped, removed: &removed, verdict };
-    let expired = crew.close_books(&books).await?;
-    let by_name = input.nodes_by_name();
-    let asked_protocol = |name: &NodeName| {
-        by_name.get(name.as_str()).map(|node| format!("{:?}", node.spec.protocol)).unwrap_or_default()
+    let books = Books {
+        input: &input,
+        state: &state,
+        store: store.as_ref(),
+        landing: context.landing.as_ref(),
+        queue: crew.has_foreign_queue().then_some(context.queue.as_ref()),
+        patience: &context.patience,
+        clock: context.clock.as_ref(),
+        guard: context.guard,
+        approved: &context.approved_deletions,
+        crawled: &nodes,
+        skipped: &skipped,
+        removed: &removed,
+        incremental: context.incremental,
+        verdict,
     };
-    let report = build_report(ReportInput {
-        run: state.run.clone(),
-        number: state.number,
-        catalog: catalog.clone(),
-        mode: state.mode,
+    let expired = books.close().await?;
+    crew.close_queue().await;
+    let concluded = Concluded {
+        input: &input,
+        state: &state,
         dry_run: options.dry_run,
-        started_at: state.started_at,
         finished_at: options.clock.now(),
         verdict,
-        max_failed_nodes_percent: input.spec.settings.max_failed_nodes_percent,
-        crawled: nodes.iter().map(|name| (name.clone(), asked_protocol(name))).collect(),
+        crawled: &nodes,
         skipped,
         problems: crew.problems.clone(),
-        sections: store.reports(&state.run).await?,
-        known: store.nodes(&catalog).await?,
         expired,
-        health: &|name, state| match by_name.get(name.as_str()) {
-            Some(node) => health(&observation_of(state), &node.spec, &input.catalog.spec.node_health),
-            None => Health::Online,
-        },
-        default_budget: describe_default_budget(),
         stage_seconds: context.progress.stage_seconds(),
-    });
+    };
+    let report = concluded.report(store.as_ref()).await?;
     let approvals = &context.approved_deletions;
     for sentence in unused(approvals, &observe_approved(store.as_ref(), &catalog, approvals).await?) {
         warn!("{sentence}");
@@ -110,22 +108,6 @@ fn is_published(report: &Report, files: &ResultFiles, options: &RunOptions) -> R
     let name = options.format.file_name();
     let is_there = files.are_ours(&name) && options.dir.join(name).is_file();
     Ok(added + updated + deleted == 0 && is_from_run_before && is_there)
-}
-
-/// Nodes that the store knows and the Catalog no longer selects, if their records are to go. A run over a part of the
-/// nodes says nothing about the others.
-fn removed_nodes(input: &RunInput, known: &BTreeMap<NodeName, NodeState>) -> Vec<NodeName> {
-    if input.catalog.spec.deletion.on_node_removal == RemovalPolicy::Keep {
-        return Vec::new();
-    }
-    let selector = &input.catalog.spec.catalog_node_selector;
-    let none = BTreeMap::new();
-    let by_name = input.nodes_by_name();
-    let selected = |name: &NodeName| {
-        let found = by_name.get(name.as_str());
-        found.is_some_and(|node| selector.matches(node.metadata.labels.as_ref().unwrap_or(&none)))
-    };
-    known.iter().filter(|(name, state)| state.records > 0 && !selected(name)).map(|(name, _)| name.clone()).collect()
 }
 
 /// The report of the last finished run in a directory, if there is one.

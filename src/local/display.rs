@@ -9,7 +9,6 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
-use super::observe::RunInput;
 use super::summary::{NAME_WIDTH, Summary, counted, plural};
 use super::text::shown;
 use super::time_left::TimeLeft;
@@ -17,6 +16,7 @@ use super::waiting::{PROBLEM_WIDTH, why_it_waits};
 use crate::clock::Stopwatch;
 use crate::crawler::{NodeCounts, Progress};
 use crate::queue::{LaneStatus, Ledger, RunConfig};
+use crate::run::observe::RunInput;
 use crate::store::RunState;
 use crate::task::NodeName;
 

@@ -2,9 +2,6 @@
 //! crawlers as tasks of this process, or as processes of their own over a queue in Redis.
 
 mod apply;
-mod approvals;
-mod books;
-mod briefs;
 mod choose;
 mod conclude;
 pub mod crawl;
@@ -13,14 +10,11 @@ mod display;
 pub mod export;
 pub mod finding;
 pub mod grid;
-mod health;
 mod launch;
 pub mod manifests;
 mod nodes;
-mod observe;
 pub mod queue;
 pub mod records;
-mod report;
 mod result_files;
 mod run;
 pub mod secrets;
@@ -35,16 +29,16 @@ mod waiting;
 
 use thiserror::Error;
 
+pub use crate::run::{NodeHealth, NodeReport, NodeResult, Report, RunInput, RunOutcome, Totals, plan_from};
 pub use choose::choose_run;
 pub use conclude::read_report;
 pub use display::{Display, DisplayMode, LogWriter};
 pub use launch::CrawlerProcesses;
-pub use observe::{RunInput, plan_from};
-pub use report::{NodeHealth, NodeReport, NodeResult, Report, RunOutcome, Totals};
 pub use run::{Adapters, REPORT_FILE, RunEnd, RunOptions, run, run_with};
 
 use crate::crawler::CrawlerError;
 use crate::queue::QueueError;
+use crate::run::RunError;
 use crate::store::StoreError;
 
 /// Why a run could not be carried through.
@@ -130,6 +124,15 @@ impl LocalError {
             | Self::Crawler(_)
             | Self::Http(_)
             | Self::Export(_) => false,
+        }
+    }
+}
+
+impl From<RunError> for LocalError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Queue(error) => Self::Queue(error),
+            RunError::Store(error) => Self::Store(error),
         }
     }
 }

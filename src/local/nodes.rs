@@ -2,21 +2,17 @@
 
 use std::sync::Arc;
 
-use url::Url;
-
 use super::manifests::ManifestSet;
 use super::secrets::SecretSources;
 use crate::api::names::CA_KEY;
-use crate::api::{CatalogNodeSpec, DcatFormat, DspVersionChoice, Protocol, RetrySpec};
+use crate::api::{CatalogNodeSpec, RetrySpec};
 use crate::crawler::credential::Credential;
 use crate::crawler::http::NodeAccess;
 use crate::crawler::{CrawlNode, NodeBuilder, NodeLimits, RetryPolicy};
 use crate::planner::NodeBrief;
 use crate::protocol::registry::Readers;
-use crate::protocol::{
-    AutoSettings, CkanSettings, DcatSettings, DspSettings, DspVersion, NodeContext, ProtocolSettings, RdfFormat,
-    origin_of,
-};
+use crate::protocol::{NodeContext, origin_of};
+use crate::run::seeds::{parse_endpoint, settings_of};
 use crate::task::NodeName;
 
 /// What a node refers to, read.
@@ -75,11 +71,6 @@ impl NodeBuilder for FromBriefs {
     }
 }
 
-fn parse_endpoint(spec: &CatalogNodeSpec) -> Result<Url, String> {
-    Url::parse(&spec.endpoint)
-        .map_err(|error| format!("spec.endpoint {:?} is not an absolute URL: {error}", spec.endpoint))
-}
-
 /// Builds a crawler's view of a node. `Err` is a sentence for the person who wrote the node.
 pub(super) fn build_crawl_node(
     name: NodeName,
@@ -109,53 +100,4 @@ pub(super) fn build_crawl_node(
         },
         api_calls_per_document: spec.api_calls_per_document,
     })
-}
-
-/// The settings of the node's protocol. A node whose protocol has no reader never gets here: the planner leaves it out.
-fn settings_of(spec: &CatalogNodeSpec) -> ProtocolSettings {
-    match spec.protocol {
-        Protocol::DSP => ProtocolSettings::Dsp(dsp_settings(spec)),
-        Protocol::CKAN => ProtocolSettings::Ckan(ckan_settings(spec)),
-        Protocol::DCAT => ProtocolSettings::Dcat(dcat_settings(spec)),
-        Protocol::Auto | Protocol::OAIPMH | Protocol::STAC | Protocol::CSW => {
-            let (dsp, ckan, dcat) = (dsp_settings(spec), ckan_settings(spec), dcat_settings(spec));
-            ProtocolSettings::Auto(Box::new(AutoSettings { dsp, ckan, dcat }))
-        }
-    }
-}
-
-fn dsp_settings(spec: &CatalogNodeSpec) -> DspSettings {
-    let dsp = spec.dsp.clone().unwrap_or_default();
-    DspSettings {
-        version: match dsp.version {
-            DspVersionChoice::Auto => None,
-            DspVersionChoice::V08 => Some(DspVersion::V08),
-            DspVersionChoice::V2024_1 => Some(DspVersion::V2024_1),
-            DspVersionChoice::V2025_1 => Some(DspVersion::V2025_1),
-        },
-        page_size: dsp.page_size,
-        follow_nested: dsp.nested.follow,
-        max_depth: dsp.nested.max_depth,
-        allow_cross_origin: dsp.nested.allow_cross_origin,
-        participant_id: dsp.participant_id,
-    }
-}
-
-fn ckan_settings(spec: &CatalogNodeSpec) -> CkanSettings {
-    let ckan = spec.ckan.clone().unwrap_or_default();
-    CkanSettings { page_size: ckan.page_size, filter: ckan.filter }
-}
-
-fn dcat_settings(spec: &CatalogNodeSpec) -> DcatSettings {
-    let dcat = spec.dcat.clone().unwrap_or_default();
-    DcatSettings {
-        format: match dcat.format {
-            DcatFormat::Auto => None,
-            DcatFormat::JsonLd => Some(RdfFormat::JsonLd),
-            DcatFormat::Turtle => Some(RdfFormat::Turtle),
-            DcatFormat::NTriples => Some(RdfFormat::NTriples),
-            DcatFormat::RdfXml => Some(RdfFormat::RdfXml),
-        },
-        follow_linked_datasets: dcat.follow_linked_datasets,
-    }
 }

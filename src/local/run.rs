@@ -1,6 +1,6 @@
 //! One local run: observe, plan, apply, until the plan says that it is finished; then the report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,16 +9,12 @@ use tracing::info;
 
 use super::LocalError;
 use super::apply::Crew;
-use super::approvals;
-use super::briefs::Briefs;
 use super::conclude::{Conclusion, conclude};
 use super::display::Display;
 use super::export::Format;
 use super::launch::{self, CrawlerProcesses, InProcess, Launcher};
 use super::manifests::ManifestSet;
 use super::nodes::{build_crawl_node, read_ca, read_secrets, retry_policy};
-use super::observe::{Live, RunInput, build_snapshot, observe_closed_origins, observe_remembered, observe_spent};
-use super::report::Report;
 use super::result_files::ResultFiles;
 use super::secrets::SecretSources;
 use super::supervise::Supervision;
@@ -31,6 +27,10 @@ use crate::protocol::registry::Readers;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::open as open_redis;
 use crate::queue::{Patience, RunConfig, SharedQueue};
+use crate::run::Report;
+use crate::run::approvals;
+use crate::run::briefs::Briefs;
+use crate::run::observe::{Live, RunInput, build_snapshot, observe_closed_origins, observe_remembered, observe_spent};
 use crate::store::files::{FileStore, identity};
 use crate::store::landing::StoreLanding;
 use crate::store::{DeletionGuard, Mode, RunStart, RunState, SectionReport, SharedStore, SoFar, Store};
@@ -121,15 +121,23 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
     let now = options.clock.now();
     let spent = observe_spent(store.as_ref(), &input, now).await?;
     let closed_origins = observe_closed_origins(store.as_ref(), now).await?;
-    let first_look =
-        Live { now, queue: None, running_tokens: BTreeSet::new(), interrupted: false, spent, closed_origins };
+    let first_look = Live {
+        now,
+        queue: None,
+        crawlers: Vec::new(),
+        token_share: None,
+        free_tokens: None,
+        interrupted: false,
+        spent,
+        closed_origins,
+    };
     let snapshot = build_snapshot(&input, &state, first_look);
     let plan = plan_run(&snapshot);
     for skipped in &plan.skipped {
         info!(node = %skipped.node, "node left out: {}", skipped.reason);
     }
     let BuiltNodes { nodes, problems } = build_nodes(&input, &plan, &options);
-    let briefs = options.crawlers.as_ref().map(|processes| tell_crawlers(&snapshot, &problems, processes, &options));
+    let briefs = options.crawlers.as_ref().map(|_| tell_crawlers(&snapshot, &problems, &options));
     let briefs = briefs.transpose()?;
     let context = Arc::new(build_context(&input, &state, &options, &store, queue, http, nodes));
     if resumed {
@@ -140,8 +148,9 @@ pub async fn run_with(adapters: Adapters, input: RunInput, options: RunOptions) 
         info!(node = %node, "node can't be crawled: {problem}");
     }
     let launcher = launcher(&context, &input, &options)?;
-    let mut crew =
-        Crew::new(context.clone(), store.clone(), state.clone(), resumed, problems, launcher).with_briefs(briefs);
+    let instance = options.crawlers.as_ref().map(|processes| processes.redis.instance.clone()).unwrap_or_default();
+    let mut crew = Crew::new(context.clone(), store.clone(), state.clone(), resumed, problems, launcher)
+        .with_briefs(briefs, instance);
     if let Some(abandoned) = abandoned {
         match crew.close_left_over(&abandoned).await {
             // It was never in this queue: somebody else's is.
@@ -324,7 +333,6 @@ fn build_nodes(input: &RunInput, plan: &ExecutionPlan, options: &RunOptions) -> 
 fn tell_crawlers(
     snapshot: &RunSnapshot,
     problems: &BTreeMap<NodeName, String>,
-    processes: &CrawlerProcesses,
     options: &RunOptions,
 ) -> Result<Briefs, LocalError> {
     let owner = identity(&options.dir, options.dry_run).map_err(LocalError::Output)?;
@@ -337,5 +345,5 @@ fn tell_crawlers(
         let text = NodeBrief { problem: problem.or(brief.problem.clone()), ..brief }.to_text();
         Some((name, text))
     });
-    Ok(Briefs::new(run, nodes.collect(), processes.redis.instance.clone()))
+    Ok(Briefs::new(run, nodes.collect()))
 }

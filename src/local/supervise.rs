@@ -7,11 +7,11 @@ use tracing::debug;
 
 use super::LocalError;
 use super::apply::Crew;
-use super::observe::{Live, RunInput, build_snapshot, observe_closed_origins, observe_queue, observe_spent};
 use super::run::RunOptions;
 use crate::clock::Stopwatch;
 use crate::planner::{ExecutionPlan, Step, Verdict, plan_run};
 use crate::queue::QueueError;
+use crate::run::observe::{Live, RunInput, build_snapshot, observe_closed_origins, observe_queue, observe_spent};
 
 /// How often a run is looked at while it goes on: for the display, and for crawlers that should be started.
 const TICK: Duration = Duration::from_millis(200);
@@ -69,7 +69,9 @@ impl Supervision<'_> {
         let live = Live {
             now: options.clock.now(),
             queue: Some(observed),
-            running_tokens: self.crew.running_tokens(),
+            crawlers: self.crew.crawlers(),
+            token_share: None,
+            free_tokens: None,
             interrupted: options.interrupt.is_cancelled(),
             spent: Arc::default(),
             closed_origins: Arc::default(),
@@ -92,7 +94,9 @@ impl Supervision<'_> {
         let live = Live {
             now,
             queue: None,
-            running_tokens: self.crew.running_tokens(),
+            crawlers: self.crew.crawlers(),
+            token_share: None,
+            free_tokens: None,
             interrupted: self.options.interrupt.is_cancelled(),
             spent: observe_spent(self.crew.store.as_ref(), self.input, now).await?,
             closed_origins: observe_closed_origins(self.crew.store.as_ref(), now).await?,

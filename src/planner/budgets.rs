@@ -7,7 +7,8 @@ use std::time::Duration;
 use url::Url;
 
 use super::hours::open_intervals;
-use crate::api::{BudgetPer, CatalogNode, Pacing, TargetType, ThrottlePolicy, ThrottleUnit};
+use crate::api::schedules::parse_time_zone;
+use crate::api::{BudgetPer, CatalogNode, Pacing, TargetType, ThrottlePolicy, ThrottleTarget, ThrottleUnit};
 use crate::flow::{BudgetConfig, BudgetId, BudgetLimit, NodeConfig, OpenInterval, OriginProtection, Unit};
 use crate::task::{NodeName, origin_of};
 
@@ -42,10 +43,7 @@ pub(super) fn assign_budgets(
     policies: &[ThrottlePolicy],
     span: OpenInterval,
 ) -> (Vec<NodeConfig>, Vec<BudgetConfig>) {
-    let mut ordered: Vec<&ThrottlePolicy> = policies.iter().collect();
-    ordered.sort_by_key(|policy| {
-        (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), policy.metadata.name.as_deref())
-    });
+    let ordered = by_precedence(policies.iter());
     let mut budgets: BTreeMap<BudgetId, BudgetConfig> = BTreeMap::new();
     let mut hours: BTreeMap<&str, Option<Arc<[OpenInterval]>>> = BTreeMap::new();
     let nodes = crawled
@@ -77,6 +75,35 @@ pub(super) fn assign_budgets(
         })
         .collect();
     (nodes, budgets.into_values().collect())
+}
+
+/// The oldest first, then by name.
+fn by_precedence<'a>(policies: impl Iterator<Item = &'a ThrottlePolicy>) -> Vec<&'a ThrottlePolicy> {
+    let mut ordered: Vec<&ThrottlePolicy> = policies.collect();
+    ordered.sort_by_key(|policy| {
+        (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), policy.metadata.name.as_deref())
+    });
+    ordered
+}
+
+/// The name of the policy that holds for a node; `None`: the polite default does.
+pub fn policy_name_of<'a>(node: &CatalogNode, policies: impl Iterator<Item = &'a ThrottlePolicy>) -> Option<String> {
+    policy_of(node, &connection_of(node), &by_precedence(policies))?.metadata.name.clone()
+}
+
+/// Of the policies that have a target, the one whose assignment holds.
+pub fn target_owner<'a>(
+    target: &ThrottleTarget,
+    policies: impl Iterator<Item = &'a ThrottlePolicy>,
+) -> Option<&'a ThrottlePolicy> {
+    by_precedence(policies).into_iter().find(|policy| policy.spec.targets.contains(target))
+}
+
+/// Why a policy's allowed hours can't be used, in one sentence.
+pub fn unusable_hours(policy: &ThrottlePolicy) -> Option<String> {
+    let hours = &policy.spec.allowed_hours;
+    let wrong = hours.iter().find_map(|hours| parse_time_zone(&hours.time_zone).err())?;
+    Some(format!("spec.allowedHours: {wrong}; it allows nothing until it is corrected"))
 }
 
 /// The groups of these nodes.

@@ -6,10 +6,12 @@
 
 mod brief;
 mod budgets;
+mod crew;
 mod execution_plan;
 mod health;
 mod hours;
 mod plan_run;
+mod schedules;
 mod select;
 mod shares;
 mod snapshot;
@@ -17,10 +19,15 @@ mod spent;
 mod text;
 
 pub use brief::{NodeBrief, RunBrief};
-pub use budgets::{DEFAULT_BUDGET, ORIGIN_PROTECTION, describe_default_budget};
+pub use budgets::{
+    DEFAULT_BUDGET, ORIGIN_PROTECTION, describe_default_budget, policy_name_of, target_owner, unusable_hours,
+};
+pub use crew::{CrawlerFate, CrawlerJob, CrewPlan, CrewSnapshot, Leave, plan_crew};
 pub use execution_plan::{ExecutionPlan, Phase, SkipReason, SkippedNode, Step, Verdict};
 pub use health::{Health, Outage, health, spec_hash};
-pub use plan_run::plan_run;
+pub use plan_run::{demand, plan_run, run_config};
+pub use schedules::{NewRun, RunObservation, SchedulePlan, ScheduleSnapshot, plan_schedules};
+pub use select::unusable;
 pub use shares::{InstanceSnapshot, RunDemand, Shares, plan_shares};
 pub use snapshot::{CrawlerState, NodeObservation, NodeSpending, QueueObservation, RunSnapshot, SpentObservation};
 pub use spent::uncounted;

@@ -1,5 +1,6 @@
 //! Deciding one run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
     let selection = select_nodes(snapshot);
     let deadline = deadline_of(snapshot);
     let span = OpenInterval { from: snapshot.now, until: deadline.unwrap_or(snapshot.now + HOURS_AHEAD) };
-    let (node_configs, mut budgets) = assign_budgets(&selection.crawled, &snapshot.policies, span);
+    let (node_configs, _) = assign_budgets(&selection.crawled, &snapshot.policies, span);
     let nodes: Vec<_> = selection.crawled.iter().map(|(name, _)| name.clone()).collect();
     let running = snapshot.crawlers.iter().filter(|crawler| crawler.running).count();
     let deadline_passed = deadline.is_some_and(|deadline| snapshot.now >= deadline);
@@ -44,21 +45,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
             if running > 0 { Phase::Stopping } else { Phase::Finishing }
         }
         None => {
-            if *snapshot.spent != SpentObservation::default() {
-                add_spent(&mut budgets, snapshot);
-            }
-            let config = RunConfig {
-                run: snapshot.run.clone(),
-                weight: snapshot.spec.settings.weight.max(1),
-                max_holders: snapshot.spec.settings.tokens,
-                lease: LEASE,
-                max_charges: MAX_CHARGES,
-                nodes: node_configs.clone(),
-                budgets,
-                origin_protection: ORIGIN_PROTECTION,
-                closed_origins: snapshot.closed_origins.to_vec(),
-                brief: Arc::default(),
-            };
+            let config = run_config(snapshot);
             steps.push(Step::OpenQueue { config: Box::new(config) });
             steps.push(Step::SeedNodes { nodes: nodes.clone() });
             if snapshot.spec.settings.suspend {
@@ -93,6 +80,29 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
     ExecutionPlan { run: snapshot.run.clone(), steps, phase, nodes, skipped, look_again_at }
 }
 
+/// What the run's queue is told of its nodes and gates: when it is opened, and again when policies or nodes have changed.
+pub fn run_config(snapshot: &RunSnapshot) -> RunConfig {
+    let selection = select_nodes(snapshot);
+    let deadline = deadline_of(snapshot);
+    let span = OpenInterval { from: snapshot.now, until: deadline.unwrap_or(snapshot.now + HOURS_AHEAD) };
+    let (nodes, mut budgets) = assign_budgets(&selection.crawled, &snapshot.policies, span);
+    if *snapshot.spent != SpentObservation::default() {
+        add_spent(&mut budgets, snapshot);
+    }
+    RunConfig {
+        run: snapshot.run.clone(),
+        weight: snapshot.spec.settings.weight.max(1),
+        max_holders: snapshot.spec.settings.tokens,
+        lease: LEASE,
+        max_charges: MAX_CHARGES,
+        nodes,
+        budgets,
+        origin_protection: ORIGIN_PROTECTION,
+        closed_origins: snapshot.closed_origins.to_vec(),
+        brief: Arc::default(),
+    }
+}
+
 /// The tasks that crawlers are wanted for: what is ready and what is under way. A run with work but without a crawler
 /// wants one even if everything waits at gates: somebody must be there when one opens.
 fn wanted_tasks(queue: QueueObservation, running: usize) -> u64 {
@@ -100,26 +110,54 @@ fn wanted_tasks(queue: QueueObservation, running: usize) -> u64 {
     if running == 0 && !queue.ledger.is_drained() { wanted.max(1) } else { wanted }
 }
 
-/// Starts so many crawlers that each has a full load of the wanted tasks, within the run's tokens; one at least for each
-/// group, while tokens last. Tokens are taken lowest first.
-fn start_crawlers(snapshot: &RunSnapshot, nodes: &[NodeConfig], wanted: u64) -> Vec<Step> {
+/// Crawlers that have a full load of the wanted tasks, within the run's tokens; one at least for each group.
+fn needed_crawlers(snapshot: &RunSnapshot, nodes: &[NodeConfig], wanted: u64) -> u32 {
+    if wanted == 0 {
+        return 0;
+    }
     let settings = &snapshot.spec.settings;
-    let tokens = settings.tokens.min(snapshot.token_share);
     let load = u64::from(settings.crawler.concurrency.max(1));
-    let groups = groups_of(nodes);
-    let needed = u32::try_from(wanted.div_ceil(load)).unwrap_or(u32::MAX).min(tokens);
-    let needed = if wanted > 0 { needed.max(u32::try_from(groups.len()).unwrap_or(u32::MAX).min(tokens)) } else { 0 };
-    let running = u32::try_from(snapshot.crawlers.iter().filter(|crawler| crawler.running).count()).unwrap_or(u32::MAX);
-    let taken = |token: u32| snapshot.crawlers.iter().any(|crawler| crawler.token == token && crawler.running);
-    let groups: Vec<&str> = groups.into_iter().collect();
-    (0..tokens)
-        .filter(|token| !taken(*token))
-        .take(needed.saturating_sub(running) as usize)
-        .filter_map(|token| {
-            let group = groups.get(token as usize % groups.len().max(1))?;
-            Some(Step::StartCrawler { token, group: (*group).to_owned() })
-        })
-        .collect()
+    let groups = u32::try_from(groups_of(nodes).len()).unwrap_or(u32::MAX);
+    u32::try_from(wanted.div_ceil(load)).unwrap_or(u32::MAX).max(groups).min(settings.tokens)
+}
+
+/// Starts the crawlers that are missing, each for the group that has the fewest. Tokens are taken lowest first.
+fn start_crawlers(snapshot: &RunSnapshot, nodes: &[NodeConfig], wanted: u64) -> Vec<Step> {
+    let tokens = snapshot.spec.settings.tokens.min(snapshot.token_share);
+    let needed = needed_crawlers(snapshot, nodes, wanted).min(tokens);
+    let mut at_work: BTreeMap<&str, u32> = groups_of(nodes).into_iter().map(|group| (group, 0)).collect();
+    let (mut running, mut taken) = (0_u32, BTreeSet::new());
+    for crawler in snapshot.crawlers.iter().filter(|crawler| crawler.running) {
+        running += 1;
+        taken.insert(crawler.token);
+        if let Some(count) = at_work.get_mut(crawler.group.as_str()) {
+            *count += 1;
+        }
+    }
+    let own = || (0..tokens).filter(|token| !taken.contains(token)).collect();
+    let free = snapshot.free_tokens.clone().unwrap_or_else(own);
+    let mut steps = Vec::new();
+    for token in free.into_iter().take(needed.saturating_sub(running) as usize) {
+        let Some((group, count)) = at_work.iter_mut().min_by_key(|(_, count)| **count) else { break };
+        *count += 1;
+        steps.push(Step::StartCrawler { token, group: (*group).to_owned() });
+    }
+    steps
+}
+
+/// How many crawlers the run could use now, if the instance had tokens for all.
+pub fn demand(snapshot: &RunSnapshot) -> u32 {
+    let selection = select_nodes(snapshot);
+    let span = OpenInterval { from: snapshot.now, until: snapshot.now };
+    let (nodes, _) = assign_budgets(&selection.crawled, &snapshot.policies, span);
+    match snapshot.queue {
+        _ if snapshot.spec.settings.suspend || snapshot.interrupted => 0,
+        None => needed_crawlers(snapshot, &nodes, nodes.len() as u64),
+        Some(queue) => {
+            let running = snapshot.crawlers.iter().filter(|crawler| crawler.running).count();
+            needed_crawlers(snapshot, &nodes, wanted_tasks(queue, running))
+        }
+    }
 }
 
 /// When the run must have ended.

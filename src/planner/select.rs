@@ -53,12 +53,8 @@ fn skip_reason(snapshot: &RunSnapshot, name: &NodeName, node: &CatalogNode) -> O
     if node.spec.suspend {
         return Some(SkipReason::Suspended);
     }
-    if !matches!(node.spec.protocol, Protocol::Auto | Protocol::DSP | Protocol::CKAN | Protocol::DCAT) {
-        return Some(SkipReason::ProtocolNotSupported { protocol: format!("{:?}", node.spec.protocol) });
-    }
-    if let Err(error) = Url::parse(&node.spec.endpoint) {
-        let why = format!("spec.endpoint {:?} is not an absolute URL: {error}", node.spec.endpoint);
-        return Some(SkipReason::Invalid { why });
+    if let Some(reason) = fault_of(node) {
+        return Some(reason);
     }
     let remembered = snapshot.remembered.get(name)?;
     if remembered.last_crawled_at.is_some_and(|last| last > snapshot.started_at) {
@@ -76,4 +72,18 @@ fn skip_reason(snapshot: &RunSnapshot, name: &NodeName, node: &CatalogNode) -> O
     }
     let until = remembered.last_crawled_at?.checked_add(node.spec.recrawl_interval?.get()).ok()?;
     (!is_due(until)).then_some(SkipReason::NotDue { until })
+}
+
+/// Why no run can crawl a node, whatever is remembered of it.
+fn fault_of(node: &CatalogNode) -> Option<SkipReason> {
+    if !matches!(node.spec.protocol, Protocol::Auto | Protocol::DSP | Protocol::CKAN | Protocol::DCAT) {
+        return Some(SkipReason::ProtocolNotSupported { protocol: format!("{:?}", node.spec.protocol) });
+    }
+    let error = Url::parse(&node.spec.endpoint).err()?;
+    Some(SkipReason::Invalid { why: format!("spec.endpoint {:?} is not an absolute URL: {error}", node.spec.endpoint) })
+}
+
+/// The same as a sentence.
+pub fn unusable(node: &CatalogNode) -> Option<String> {
+    fault_of(node).map(|reason| reason.to_string())
 }

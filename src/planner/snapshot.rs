@@ -40,6 +40,8 @@ pub struct RunSnapshot {
     pub crawlers: Vec<CrawlerState>,
     /// How many of the instance's tokens the run may use; never above `spec.tokens`.
     pub token_share: u32,
+    /// Tokens that nobody holds, the first to be taken first. `None`: the run has its tokens for itself.
+    pub free_tokens: Option<Vec<u32>>,
     /// Set when somebody asked for an orderly end (Ctrl-C).
     pub interrupted: bool,
 }
@@ -103,11 +105,13 @@ pub struct QueueObservation {
 }
 
 /// A crawler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CrawlerState {
     /// Its token.
     pub token: u32,
+    /// The group of nodes that it serves.
+    pub group: String,
     /// Whether it still works; a finished one's token is free.
     pub running: bool,
 }

@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 const SHARED: [&str; 7] = ["clock", "config", "finding", "flow", "outcome", "record", "task"];
 
 /// What each module may use, beside itself.
-const ARROWS: [Arrow; 13] = [
+const ARROWS: [Arrow; 14] = [
     Arrow { from: "api", to: &[], why: "what is asked knows nothing of how it is done" },
     Arrow {
         from: "planner",
@@ -31,13 +31,18 @@ const ARROWS: [Arrow; 13] = [
         why: "a crawler works through the ports and is told everything else",
     },
     Arrow {
+        from: "run",
+        to: &["api", "planner", "queue", "store", "protocol", "crawler::StageSeconds", SHARED_WORDS],
+        why: "what every run goes through knows nothing of where it runs",
+    },
+    Arrow {
         from: "local",
-        to: &["api", "planner", "queue", "store", "crawler", "protocol", SHARED_WORDS],
+        to: &["api", "planner", "queue", "store", "crawler", "protocol", "run", SHARED_WORDS],
         why: "making it so on one machine needs everything but the command line",
     },
     Arrow {
         from: "operator",
-        to: &["api", "planner", "queue", "store", SHARED_WORDS],
+        to: &["api", "planner", "queue", "store", "run", SHARED_WORDS],
         why: "the operator plans and applies; crawling is done in pods",
     },
     Arrow { from: "telemetry", to: &[SHARED_WORDS], why: "logging is set up for all and by nobody below" },

@@ -169,6 +169,7 @@ fn read_case(path: &Path) -> RunSnapshot {
         run: RunId::from("federation-1"),
         started_at: observed.started_at,
         token_share: observed.token_share.unwrap_or(spec.settings.tokens),
+        free_tokens: None,
         spec,
         catalog: Arc::new(catalog),
         nodes: nodes.into(),
@@ -181,7 +182,11 @@ fn read_case(path: &Path) -> RunSnapshot {
             ready: queue.ready,
             frozen: queue.frozen,
         }),
-        crawlers: observed.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
+        crawlers: observed
+            .running_tokens
+            .into_iter()
+            .map(|token| CrawlerState { token, group: "default".to_owned(), running: true })
+            .collect(),
         interrupted: observed.interrupted,
     }
 }

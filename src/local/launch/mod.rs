@@ -19,13 +19,13 @@ use async_trait::async_trait;
 
 pub(super) use self::in_process::InProcess;
 use super::LocalError;
-use super::observe::RunInput;
 use super::run::RunOptions;
 #[cfg(unix)]
 use super::secrets;
 use crate::crawler::CrawlContext;
 use crate::queue::ReleaseCause;
 use crate::queue::redis::RedisSettings;
+use crate::run::observe::RunInput;
 
 /// Crawlers as processes of their own.
 #[derive(Debug, Clone)]

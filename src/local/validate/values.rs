@@ -5,9 +5,9 @@ use url::Url;
 use super::schema::join;
 use crate::api::names::APPROVED_DELETIONS_ANNOTATION;
 use crate::api::schedules::{parse_cron, parse_time_zone};
-use crate::local::approvals;
 use crate::local::finding::{Finding, Severity};
 use crate::local::manifests::{Kind, Node, Object};
+use crate::run::approvals;
 
 /// Protocols that the API names and this version can't read yet.
 const NOT_READ_YET: [&str; 3] = ["OAIPMH", "STAC", "CSW"];

@@ -8,7 +8,7 @@ use crate::store::{SectionState, Store, StoreError};
 use crate::task::{CatalogName, NodeName, SectionKey, SectionPath};
 
 /// An approval: the section, and the number under which its deletion waits.
-pub(super) type Approval = (SectionKey, u64);
+pub(crate) type Approval = (SectionKey, u64);
 
 /// So many approvals are read: each is looked at whenever a section closes.
 const MAX_APPROVALS: usize = 1000;
@@ -17,18 +17,18 @@ const MAX_APPROVALS: usize = 1000;
 const MAX_SENTENCES: usize = 20;
 
 /// The approvals that an annotation's text gives. What can't be read is left out: [`faults`] names it.
-pub(super) fn read(text: &str) -> Vec<Approval> {
+pub(crate) fn read(text: &str) -> Vec<Approval> {
     text.split_whitespace().filter_map(parse).take(MAX_APPROVALS).collect()
 }
 
 /// The approvals that a Catalog gives.
-pub(super) fn of_catalog(catalog: &Catalog) -> Vec<Approval> {
+pub(crate) fn of_catalog(catalog: &Catalog) -> Vec<Approval> {
     let annotations = catalog.metadata.annotations.as_ref();
     read(annotations.and_then(|annotations| annotations.get(APPROVED_DELETIONS_ANNOTATION)).map_or("", String::as_str))
 }
 
 /// What of an annotation's text is no approval, one sentence each.
-pub(super) fn faults(text: &str) -> Vec<String> {
+pub(crate) fn faults(text: &str) -> Vec<String> {
     let malformed = text.split_whitespace().filter(|word| parse(word).is_none());
     let mut faults = bounded(malformed.map(|word| format!("{:?} is no approval", shortened(word))));
     if text.split_whitespace().filter(|word| parse(word).is_some()).count() > MAX_APPROVALS {
@@ -46,12 +46,12 @@ fn parse(word: &str) -> Option<Approval> {
 }
 
 /// The word that approves the deletion that waits in a section under this number.
-pub(super) fn word_for(SectionKey { node, section }: &SectionKey, number: u64) -> String {
+pub(crate) fn word_for(SectionKey { node, section }: &SectionKey, number: u64) -> String {
     if section.is_root() { format!("{node}#{number}") } else { format!("{node}/{section}#{number}") }
 }
 
 /// What is known, after a run, of the sections that approvals name.
-pub(super) async fn observe_approved(
+pub(crate) async fn observe_approved(
     store: &dyn Store,
     catalog: &CatalogName,
     approvals: &[Approval],
@@ -68,7 +68,7 @@ pub(super) async fn observe_approved(
 
 /// Approvals that have let nothing go, one sentence each. An approval may stay in the annotation when its deletion is
 /// made: it is not told of, unless something else waits there.
-pub(super) fn unused(approvals: &[Approval], known: &BTreeMap<SectionKey, SectionState>) -> Vec<String> {
+pub(crate) fn unused(approvals: &[Approval], known: &BTreeMap<SectionKey, SectionState>) -> Vec<String> {
     bounded(approvals.iter().filter_map(|(section, number)| {
         let word = word_for(section, *number);
         let word = shortened(&word);

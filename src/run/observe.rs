@@ -1,12 +1,12 @@
-//! NodeReading what a decision needs: the frozen input, the store's memory, the queue.
+//! Reading what a decision needs: the frozen input, the store's memory, the queue.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::LocalError;
+use super::RunError;
 use super::health::observation_of;
 use crate::api::{Catalog, CatalogNode, CrawlRunSpec, ThrottlePolicy};
 use crate::planner::{
@@ -42,12 +42,12 @@ impl RunInput {
     }
 
     /// All nodes by their names: for those who look up more than one.
-    pub(super) fn nodes_by_name(&self) -> HashMap<&str, &CatalogNode> {
+    pub(crate) fn nodes_by_name(&self) -> HashMap<&str, &CatalogNode> {
         self.nodes.iter().filter_map(|node| Some((node.metadata.name.as_deref()?, node))).collect()
     }
 
     /// On one machine one process serves every crawler class: classes are a matter of pods.
-    pub(super) fn without_crawler_classes(mut self) -> Self {
+    pub(crate) fn without_crawler_classes(mut self) -> Self {
         self.nodes = self
             .nodes
             .iter()
@@ -63,19 +63,22 @@ impl RunInput {
 
 /// The parts of a snapshot that change while a run goes on.
 #[derive(Debug, Clone)]
-pub(super) struct Live {
-    pub(super) now: Timestamp,
-    pub(super) queue: Option<QueueObservation>,
-    pub(super) running_tokens: BTreeSet<u32>,
-    pub(super) interrupted: bool,
+pub(crate) struct Live {
+    pub(crate) now: Timestamp,
+    pub(crate) queue: Option<QueueObservation>,
+    pub(crate) crawlers: Vec<CrawlerState>,
+    /// How many of the instance's tokens the run may use; `None`: it has its tokens for itself.
+    pub(crate) token_share: Option<u32>,
+    pub(crate) free_tokens: Option<Vec<u32>>,
+    pub(crate) interrupted: bool,
     /// What was spent before this process; matters to the first plan only.
-    pub(super) spent: Arc<SpentObservation>,
+    pub(crate) spent: Arc<SpentObservation>,
     /// Origins that earlier processes were to leave alone; matters to the first plan only.
-    pub(super) closed_origins: Arc<[ClosedOrigin]>,
+    pub(crate) closed_origins: Arc<[ClosedOrigin]>,
 }
 
 /// Everything about a run at one moment.
-pub(super) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> RunSnapshot {
+pub(crate) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> RunSnapshot {
     RunSnapshot {
         now: live.now,
         run: state.run.clone(),
@@ -88,28 +91,28 @@ pub(super) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> 
         spent: live.spent,
         closed_origins: live.closed_origins,
         queue: live.queue,
-        crawlers: live.running_tokens.into_iter().map(|token| CrawlerState { token, running: true }).collect(),
-        // One process, one run: all of its tokens are its own.
-        token_share: input.spec.settings.tokens,
+        crawlers: live.crawlers,
+        token_share: live.token_share.unwrap_or(input.spec.settings.tokens),
+        free_tokens: live.free_tokens,
         interrupted: live.interrupted,
     }
 }
 
 /// What the store remembers of the Catalog's nodes.
-pub(super) async fn observe_remembered(
+pub(crate) async fn observe_remembered(
     store: &dyn Store,
     catalog: &CatalogName,
-) -> Result<Arc<BTreeMap<NodeName, NodeObservation>>, LocalError> {
+) -> Result<Arc<BTreeMap<NodeName, NodeObservation>>, RunError> {
     let nodes = store.nodes(catalog).await?;
     Ok(Arc::new(nodes.into_iter().map(|(name, state)| (name, observation_of(&state))).collect()))
 }
 
 /// What was spent before this process, by all runs in this directory, and marks that this process spends from now on.
-pub(super) async fn observe_spent(
+pub(crate) async fn observe_spent(
     store: &dyn Store,
     input: &RunInput,
     now: Timestamp,
-) -> Result<Arc<SpentObservation>, LocalError> {
+) -> Result<Arc<SpentObservation>, RunError> {
     let ended_in_order = !store.begin_spending(now).await?;
     if !ended_in_order {
         let uncounted =
@@ -132,16 +135,13 @@ pub(super) async fn observe_spent(
 
 /// Origins whose servers asked earlier processes, of any run in this directory, to leave them alone. Frozen input says
 /// nothing of it: it is looked up at each start.
-pub(super) async fn observe_closed_origins(
-    store: &dyn Store,
-    now: Timestamp,
-) -> Result<Arc<[ClosedOrigin]>, LocalError> {
+pub(crate) async fn observe_closed_origins(store: &dyn Store, now: Timestamp) -> Result<Arc<[ClosedOrigin]>, RunError> {
     let latest = now.checked_add(ORIGIN_PROTECTION.max_backoff).unwrap_or(Timestamp::MAX);
     Ok(store.closed_origins(now, latest).await?.into())
 }
 
 /// The run's queue.
-pub(super) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<QueueObservation, QueueError> {
+pub(crate) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<QueueObservation, QueueError> {
     let ledger = queue.ledger(run).await?;
     let lanes = queue.lanes(run, usize::MAX).await?;
     let ready = lanes.iter().filter(|lane| lane.waiting.is_none()).map(|lane| lane.queued).sum();
@@ -162,7 +162,9 @@ pub fn plan_from(input: &RunInput, now: Timestamp) -> ExecutionPlan {
     let live = Live {
         now,
         queue: None,
-        running_tokens: BTreeSet::new(),
+        crawlers: Vec::new(),
+        token_share: None,
+        free_tokens: None,
         interrupted: false,
         spent: Arc::default(),
         closed_origins: Arc::default(),

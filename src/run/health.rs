@@ -10,7 +10,7 @@ use crate::store::{NodeReading, NodeState, SectionReport};
 use crate::task::NodeName;
 
 /// What a plan needs of what the store remembers.
-pub(super) fn observation_of(state: &NodeState) -> NodeObservation {
+pub(crate) fn observation_of(state: &NodeState) -> NodeObservation {
     let NodeState { last_crawled_at, failures_in_row, failing_since, spec_hash, .. } = *state;
     NodeObservation { last_crawled_at, failures_in_row, failing_since, spec_hash }
 }
@@ -20,7 +20,7 @@ pub(super) fn observation_of(state: &NodeState) -> NodeObservation {
 /// A limit that was reached, a page that failed among others, or a section that failed beside others is no failure of the
 /// node: it is there. It has failed if requests failed and no section gave anything; whether by its own fault is not known
 /// if a credential or settings of ours may be to blame.
-pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<NodeReading> {
+pub(crate) fn reading_of(sections: &[&SectionReport]) -> Option<NodeReading> {
     // What was swept without having been asked for says nothing of the node.
     let asked = sections.iter().filter(|section| section.requests > 0 || section.partial.is_some());
     let is_complete = |section: &SectionReport| section.partial.is_none();
@@ -47,7 +47,7 @@ pub(super) fn reading_of(sections: &[&SectionReport]) -> Option<NodeReading> {
 
 /// Whether what could not be read in a run is to blame for that: another node could be read, so that our own line was up. A
 /// Catalog of one node can't tell.
-pub(super) fn proves_absence(input: &RunInput, mut readings: impl Iterator<Item = NodeReading>) -> bool {
+pub(crate) fn proves_absence(input: &RunInput, mut readings: impl Iterator<Item = NodeReading>) -> bool {
     let (selector, none) = (&input.catalog.spec.catalog_node_selector, BTreeMap::new());
     let is_active =
         |node: &&CatalogNode| !node.spec.suspend && selector.matches(node.metadata.labels.as_ref().unwrap_or(&none));
@@ -59,7 +59,7 @@ pub(super) fn proves_absence(input: &RunInput, mut readings: impl Iterator<Item 
 ///
 /// The period is counted from the first run that proves the node missing to the last one: a machine that was switched off
 /// for a month has not seen a node fail for a month, and one whose line was down has seen nothing.
-pub(super) fn expired_nodes<'a>(
+pub(crate) fn expired_nodes<'a>(
     unread: impl IntoIterator<Item = &'a NodeName>,
     known: &BTreeMap<NodeName, NodeState>,
     deletion: &DeletionSpec,

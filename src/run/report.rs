@@ -170,34 +170,34 @@ fn u32_is_zero(count: &u32) -> bool {
 }
 
 /// What a report is made from.
-pub(super) struct ReportInput<'a> {
-    pub(super) run: RunId,
-    pub(super) number: u64,
-    pub(super) catalog: CatalogName,
-    pub(super) mode: Mode,
-    pub(super) dry_run: bool,
-    pub(super) started_at: Timestamp,
-    pub(super) finished_at: Timestamp,
-    pub(super) verdict: Verdict,
-    pub(super) max_failed_nodes_percent: u32,
+pub(crate) struct ReportInput<'a> {
+    pub(crate) run: RunId,
+    pub(crate) number: u64,
+    pub(crate) catalog: CatalogName,
+    pub(crate) mode: Mode,
+    pub(crate) dry_run: bool,
+    pub(crate) started_at: Timestamp,
+    pub(crate) finished_at: Timestamp,
+    pub(crate) verdict: Verdict,
+    pub(crate) max_failed_nodes_percent: u32,
     /// The nodes of the run, with the protocol asked for.
-    pub(super) crawled: Vec<(NodeName, String)>,
-    pub(super) skipped: Vec<SkippedNode>,
+    pub(crate) crawled: Vec<(NodeName, String)>,
+    pub(crate) skipped: Vec<SkippedNode>,
     /// Nodes that could not even be started.
-    pub(super) problems: BTreeMap<NodeName, String>,
-    pub(super) sections: Vec<SectionReport>,
+    pub(crate) problems: BTreeMap<NodeName, String>,
+    pub(crate) sections: Vec<SectionReport>,
     /// What is remembered of each node.
-    pub(super) known: BTreeMap<NodeName, NodeState>,
+    pub(crate) known: BTreeMap<NodeName, NodeState>,
     /// Nodes whose records have outlived their time.
-    pub(super) expired: Vec<NodeName>,
+    pub(crate) expired: Vec<NodeName>,
     /// Judges a node by it.
-    pub(super) health: &'a dyn Fn(&NodeName, &NodeState) -> Health,
-    pub(super) default_budget: String,
-    pub(super) stage_seconds: StageSeconds,
+    pub(crate) health: &'a dyn Fn(&NodeName, &NodeState) -> Health,
+    pub(crate) default_budget: String,
+    pub(crate) stage_seconds: StageSeconds,
 }
 
 /// Makes the report. Pure.
-pub(super) fn build_report(input: ReportInput<'_>) -> Report {
+pub(crate) fn build_report(input: ReportInput<'_>) -> Report {
     let mut by_node: BTreeMap<NodeName, Vec<SectionReport>> = BTreeMap::new();
     for section in input.sections {
         by_node.entry(section.section.node.clone()).or_default().push(section);

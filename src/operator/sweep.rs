@@ -1,0 +1,88 @@
+//! What no pass over an object would clear away: queues of runs whose CrawlRun is gone. And what is counted over all objects.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use tracing::{info, warn};
+
+use super::crawl_run::is_final;
+use super::error::OperatorError;
+use super::world::World;
+use crate::api::times::moment_of;
+use crate::planner::RunBrief;
+use crate::queue::QueueError;
+
+/// How often it is looked for.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Nodes of which the age of their last complete crawl is told.
+const OLDEST: usize = 50;
+
+/// Closes queues whose CrawlRun does not exist any more, again and again. There are no finalizers: a CrawlRun may be deleted, and
+/// its namespace too, while no operator is there.
+pub(super) async fn collect(world: &World) {
+    loop {
+        if let Err(error) = collect_once(world).await {
+            warn!("queues without a CrawlRun can't be looked for: {error}");
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn collect_once(world: &World) -> Result<(), OperatorError> {
+    let existing: BTreeSet<String> = world.caches.runs.state().iter().filter_map(|run| run.uid()).collect();
+    for status in world.queue.runs().await? {
+        let brief = match world.queue.brief(&status.run).await {
+            Ok(brief) => brief,
+            Err(QueueError::NoSuchRun { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        // A run of somebody who says no owner is not ours.
+        let Some(owner) = RunBrief::owner_of(&brief).filter(|owner| !existing.contains(owner)) else { continue };
+        world.check_leads()?;
+        world.queue.close(&status.run).await?;
+        info!(run = %status.run, owner, "the queue of a run whose CrawlRun is gone is closed");
+    }
+    Ok(())
+}
+
+/// Counts for metrics.
+pub(super) fn count(world: &World) {
+    let caches = &world.caches;
+    let runs = caches.runs.state();
+    let active = runs.iter().filter(|run| !is_final(run)).count();
+    world.metrics.set_runs("active", active);
+    world.metrics.set_runs("finished", runs.len() - active);
+    let (jobs, _) = caches.crawlers();
+    world.metrics.set_tokens("budget", world.settings.tokens as usize);
+    world.metrics.set_tokens("used", jobs.iter().filter(|job| !job.fate.has_ended()).count());
+    let (mut queued, mut delayed, mut leased) = (0_i64, 0_i64, 0_i64);
+    for status in runs.iter().filter(|run| !is_final(run)).filter_map(|run| run.status.as_ref()) {
+        queued += status.ledger.queued;
+        delayed += status.ledger.delayed;
+        leased += status.ledger.leased;
+    }
+    for (state, count) in [("queued", queued), ("delayed", delayed), ("leased", leased)] {
+        world.metrics.set_tasks(state, u64::try_from(count).unwrap_or(0));
+    }
+    let now = world.clock.now();
+    let nodes = caches.nodes.state();
+    let mut ages: Vec<(String, f64)> = Vec::new();
+    let (mut stale, mut never) = (0, 0);
+    for node in &nodes {
+        match node.status.as_ref().and_then(|status| status.last_crawl.as_ref()) {
+            Some(last) => {
+                stale += usize::from(!last.complete);
+                ages.push((node.name_any(), now.duration_since(moment_of(&last.finished_at)).as_secs_f64().max(0.0)));
+            }
+            None => never += 1,
+        }
+    }
+    world.metrics.set_nodes("stale", stale);
+    world.metrics.set_nodes("never_crawled", never);
+    world.metrics.set_nodes("all", nodes.len());
+    ages.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ages.truncate(OLDEST);
+    world.metrics.set_freshness(ages.iter().map(|(name, age)| (name.as_str(), *age)));
+}
