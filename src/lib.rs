@@ -34,6 +34,8 @@ pub mod planner;
 
 pub mod local;
 
+pub mod redis;
+
 pub mod queue;
 
 pub mod crawler;
