@@ -98,7 +98,7 @@ pub(in crate::store) fn commit(
     let is_root = row.root == Some(effects.task);
     let kept = if is_root { tables.get(Table::Pending, &task_key, <[u8]>::to_vec)? } else { None };
     if tables.remove(Table::Pending, &task_key)? {
-        row.pending -= 1;
+        row.pending = row.pending.saturating_sub(1);
     }
     tables.put(Table::Settled, &task_key, &kept.unwrap_or_default())?;
     save(tables, Table::Sections, &section_key, &section)?;
@@ -291,7 +291,7 @@ impl Page<'_> {
             let key = keys::in_section(self.section.key, id);
             let Some(entry) = entry(tables, &key)?.filter(|entry| !entry.marks.deleted) else { continue };
             bury(tables, &mut self.feed, self.run, self.number, &key, &entry)?;
-            self.section.records -= 1;
+            self.section.records = self.section.records.saturating_sub(1);
             self.row.tally.wrote = true;
         }
         Ok(())

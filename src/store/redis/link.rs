@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
+use tokio::time::Instant;
 
 use super::super::StoreError;
 use super::keys::{SCHEMA, Slot};
@@ -18,6 +19,9 @@ const REPETITIONS: u32 = 3;
 
 /// The pause before such a repetition.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// A lane that was not used for so long is given up: the server forgets a process's lanes a week after its last write.
+const LANE_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// So many fields at most are asked for, or written, by one command of the server.
 pub(super) const MAX_FIELDS: usize = 500;
@@ -47,6 +51,7 @@ pub(super) struct Link {
 struct Lane {
     number: u64,
     last: u64,
+    used_at: Instant,
 }
 
 /// What came of a write.
@@ -136,8 +141,7 @@ impl Link {
         if self.writes_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             return Err(StoreError::Gone { address: self.shown().to_owned(), why: "this process died".to_owned() });
         }
-        let lane = self.lanes().pop();
-        let mut lane = lane.unwrap_or_else(|| Lane { number: self.next_lane.fetch_add(1, Ordering::Relaxed), last: 0 });
+        let mut lane = self.lane();
         let this = self.next_write.fetch_add(1, Ordering::Relaxed) + 1;
         let SessionId { number: session, epoch } = &self.session;
         let mut args = vec![text(epoch), text(&self.handle), number(lane.number), number(lane.last), number(this)];
@@ -147,7 +151,7 @@ impl Link {
         let reply = self.send(if may_exceed { "write_anyway" } else { "write" }, &args).await?;
         let written = match self.understand(reply) {
             Ok(_) => {
-                lane.last = this;
+                (lane.last, lane.used_at) = (this, Instant::now());
                 Written::Done
             }
             Err(Refusal::Changed) => Written::Changed,
@@ -155,6 +159,16 @@ impl Link {
         };
         self.lanes().push(lane);
         Ok(written)
+    }
+
+    /// A lane that nobody uses.
+    fn lane(&self) -> Lane {
+        let now = Instant::now();
+        let mut lanes = self.lanes();
+        // What the server has forgotten because it is old must not be taken for a roll-back.
+        lanes.retain(|lane| now.duration_since(lane.used_at) < LANE_AGE);
+        let number = || self.next_lane.fetch_add(1, Ordering::Relaxed);
+        lanes.pop().unwrap_or_else(|| Lane { number: number(), last: 0, used_at: now })
     }
 
     async fn latest(&self) -> Result<SessionId, StoreError> {

@@ -378,3 +378,33 @@ async fn what_tasks_went_through_and_what_followed_from_them_outlives_the_crawle
     owner.finish_run(&run, "{}").await.unwrap();
     assert_eq!((kept("tries"), kept("followed"), kept("pending")), (0, 0, 0));
 }
+
+/// A write to the instance `i` as its functions are told it: the lane's write before, this one, and a field to put.
+fn write(server: &Server, before: u64, this: u64, field: &str) -> String {
+    let libraries: Vec<Vec<::redis::Value>> = server.ask(&["FUNCTION", "LIST", "LIBRARYNAME", "trawler_store_*"]);
+    let name: String = ::redis::from_redis_value(libraries[0][1].clone()).unwrap();
+    let epoch: String = server.ask(&["HGET", "trawler:{i}:store:1:i", "epoch"]);
+    let (before, this) = (before.to_string(), this.to_string());
+    let (function, prefix) = (format!("{name}_write"), "trawler:{i}:");
+    let head = ["FCALL", &function, "1", prefix, &epoch, "handle", "0", &before, &this, "", "1"];
+    let put = ["put", "h:meta", "2", field, "x"];
+    let answer: Vec<String> = server.ask(&[head.as_slice(), &put].concat());
+    answer[0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_write_that_is_asked_for_twice_is_done_once_and_one_that_was_forgotten_is_noticed() {
+    let server = Server::start(&FORGETS);
+    let store = open(&server.settings("i"), Session::New).await;
+    let has = |field: &str| -> bool { server.ask(&["HEXISTS", "trawler:{i}:store:1:h:meta", field]) };
+    assert_eq!(write(&server, 0, 5, "a"), "ok");
+    assert_eq!((write(&server, 0, 5, "again").as_str(), has("a"), has("again")), ("ok", true, false));
+    assert_eq!((write(&server, 5, 9, "b").as_str(), has("b")), ("ok", true));
+    // The first asking for what was answered comes last.
+    assert_eq!((write(&server, 5, 7, "late").as_str(), has("late")), ("ok", false));
+    begin(&store).await;
+    let _: i64 = server.ask(&["HSET", "trawler:{i}:store:1:w:handle", "0", "5"]);
+    assert_eq!((write(&server, 9, 12, "c").as_str(), has("c")), ("rolled back", false));
+    let lost = store.unfinished_run(&catalog()).await.unwrap_err();
+    assert!(matches!(lost, StoreError::Lost { .. }), "{lost}");
+}

@@ -110,11 +110,11 @@ local function write(args)
     return { why }
   end
   local lanes = P .. 'w:' .. args[2]
-  local last = call('HGET', lanes, args[3]) or '0'
-  if last == args[5] then
-    -- The answer was lost, and it is asked for again.
+  local last = tonumber(call('HGET', lanes, args[3]) or 0)
+  if last >= tonumber(args[5]) then
+    -- The answer was lost, and it was asked for again; or this is the first asking, which comes late.
     return { 'ok' }
-  elseif last ~= args[4] then
+  elseif last < tonumber(args[4]) then
     -- What was answered before is forgotten. Nobody goes on in a past that is not his.
     call('HSET', P .. 'i', 'epoch', args[2] .. args[5])
     return { 'rolled back' }
