@@ -1,5 +1,8 @@
 //! What the file store costs a record: a first crawl, an unchanged one, and an export, beside writing the same bytes to a
 //! plain file. `cargo bench --bench store [sections] [records per section]`
+//!
+//! `cargo bench --bench store -- redis [sections] [records per section]`: the store in Redis, beside the same bytes put into hashes
+//! of the same server by pipelined commands.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints, and stops at the first fault")]
 
 use std::io::Write as _;
@@ -12,11 +15,17 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use trawler::clock::Stopwatch;
 use trawler::record::ContentHash;
+use trawler::redis::RedisSettings;
 use trawler::store::files::FileStore;
+use trawler::store::redis::{RedisStore, Session};
 use trawler::store::{
     CloseTraversal, DeletionGuard, Mode, Opened, RecordFilter, RecordWrite, RunStart, Store, TaskEffects,
 };
 use trawler::task::{CatalogName, NodeName, SectionKey, TaskId};
+
+#[path = "queue/server.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the bench of the queue needs more of it")]
+mod server;
 
 const PAYLOAD_BYTES: usize = 2000;
 const RECORDS_PER_COMMIT: usize = 50;
@@ -26,13 +35,17 @@ fn main() {
     let mut sizes = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
     let sections: usize = sizes.next().unwrap_or(1000);
     let per_section: usize = sizes.next().unwrap_or(100);
-    let dir = tempfile::tempdir().unwrap();
     let records = sections * per_section;
     println!("{sections} sections of {per_section} records of {PAYLOAD_BYTES} bytes, {RECORDS_PER_COMMIT} a commit");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if std::env::args().any(|arg| arg == "redis") {
+        runtime.block_on(redis(sections, per_section));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
     runtime.block_on(async {
         let plain = measure("plain file", records, async { write_plain(dir.path(), records) }).await;
-        let store = Arc::new(FileStore::open(dir.path()).unwrap());
+        let store: Arc<dyn Store> = Arc::new(FileStore::open(dir.path()).unwrap());
         let first = measure("first crawl", records, crawl(&store, sections, per_section)).await;
         let second = measure("unchanged crawl", records, crawl(&store, sections, per_section)).await;
         let export = measure("export", records, export(&store, records)).await;
@@ -61,6 +74,64 @@ async fn measure(what: &str, records: usize, work: impl Future<Output = ()>) -> 
     wall
 }
 
+/// A first crawl, an unchanged one, an export, and a crawl that finds one record of each section.
+async fn redis(sections: usize, per_section: usize) {
+    let server = server::Server::start().await.unwrap();
+    let records = sections * per_section;
+    let settings =
+        RedisSettings { url: server.url.clone(), password_file: None, ca_file: None, instance: "bench".to_owned() };
+    server.flush().await.unwrap();
+    let plain = of_server(&server, "pipelined HSET", records, put_plain(&server, sections, per_section)).await;
+    server.flush().await.unwrap();
+    let before = server.memory().await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(RedisStore::open(&settings, Session::New).await.unwrap());
+    let first = of_server(&server, "first crawl", records, crawl(&store, sections, per_section)).await;
+    let bytes = (server.memory().await.unwrap() - before) / records as f64;
+    let second = of_server(&server, "unchanged crawl", records, crawl(&store, sections, per_section)).await;
+    let export = of_server(&server, "export", records, export(&store, records)).await;
+    let swept = of_server(&server, "all swept but 1", records, crawl(&store, sections, 1)).await;
+    for (what, time) in [("first crawl", first), ("unchanged crawl", second), ("export", export), ("sweep", swept)] {
+        println!("{what}: {:.2} times the pipelined HSET", time.as_secs_f64() / plain.as_secs_f64());
+    }
+    println!("{bytes:.0} bytes of the server a record");
+    println!("longest calls: {}", server.longest_calls().await.unwrap());
+}
+
+async fn of_server(server: &server::Server, what: &str, records: usize, work: impl Future<Output = ()>) -> Duration {
+    let before = server.cpu_us().await.unwrap();
+    let wall = measure(what, records, work).await;
+    let cost = (server.cpu_us().await.unwrap() - before) / records as f64;
+    println!("{:16} server {cost:.1} us/record", "");
+    wall
+}
+
+async fn put_plain(server: &server::Server, sections: usize, per_section: usize) {
+    let connection = server.connect().await.unwrap();
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers = (0..WORKERS).map(|_| {
+        let (mut connection, next) = (connection.clone(), next.clone());
+        tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= sections {
+                    return;
+                }
+                for first in (0..per_section).step_by(RECORDS_PER_COMMIT) {
+                    let mut put = redis::cmd("HSET");
+                    put.arg(format!("section-{number}"));
+                    for write in page(number, first..per_section.min(first + RECORDS_PER_COMMIT)).records {
+                        put.arg(write.id).arg(&write.payload[..]);
+                    }
+                    put.query_async::<()>(&mut connection).await.unwrap();
+                }
+            }
+        })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        worker.await.unwrap();
+    }
+}
+
 fn write_plain(dir: &Path, records: usize) {
     let mut file = std::io::BufWriter::with_capacity(256 << 10, std::fs::File::create(dir.join("plain")).unwrap());
     let mut line = vec![b'x'; PAYLOAD_BYTES];
@@ -71,7 +142,7 @@ fn write_plain(dir: &Path, records: usize) {
     file.flush().unwrap();
 }
 
-async fn crawl(store: &Arc<FileStore>, sections: usize, per_section: usize) {
+async fn crawl(store: &Arc<dyn Store>, sections: usize, per_section: usize) {
     let start = RunStart {
         catalog: CatalogName::from("bench"),
         mode: Mode::Full,
@@ -99,7 +170,7 @@ async fn crawl(store: &Arc<FileStore>, sections: usize, per_section: usize) {
                     }
                     let close = CloseTraversal {
                         cut_short: None,
-                        guard: DeletionGuard { max_percent: 30, min_records: 50 },
+                        guard: DeletionGuard { max_percent: 100, min_records: 50 },
                         approved: Vec::new(),
                         at: Timestamp::UNIX_EPOCH,
                     };
@@ -128,7 +199,7 @@ fn page(section: usize, ids: std::ops::Range<usize>) -> TaskEffects {
     TaskEffects { task, records: ids.map(write).collect(), ..TaskEffects::default() }
 }
 
-async fn export(store: &FileStore, expected: usize) {
+async fn export(store: &Arc<dyn Store>, expected: usize) {
     let (catalog, filter) = (CatalogName::from("bench"), RecordFilter::default());
     let mut after = None;
     let mut count = 0;

@@ -44,12 +44,14 @@ pub const GROUP: &str = "TRAWLER_GROUP";
 
 /// Where a crawler's records land.
 pub const STORE: &str = "TRAWLER_STORE";
+/// The session of a shared store in which a crawler works.
+pub const STORE_SESSION: &str = "TRAWLER_STORE_SESSION";
 
 /// Set to anything: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// What the generated reference says about each variable, in order.
-pub const DOCUMENTED: [(&str, &str); 17] = [
+pub const DOCUMENTED: [(&str, &str); 18] = [
     (LOG, "Which log lines are written: a level (`info`) or directives (`trawler::crawler=debug`). Default: `warn`."),
     (LOG_FORMAT, "How log lines are written: `text` (default) or `json`."),
     (CONTACT, "Whom a server's operator can write to: a URL or a mail address, sent in `User-Agent`."),
@@ -65,7 +67,11 @@ pub const DOCUMENTED: [(&str, &str); 17] = [
     (TOKEN, "The token of the run that `crawl` holds: a number."),
     (UID, "Who this crawler is, unlike any other."),
     (GROUP, "The group of nodes that `crawl` serves. Default: `default`."),
-    (STORE, "Where the records of `crawl` land: `unix:///…`, the socket of the process that holds the store."),
+    (
+        STORE,
+        "Where the records of `crawl` land: `redis`, the queue's Redis; `redis://…`, another one; `unix:///…`, the socket of the process that holds the store.",
+    ),
+    (STORE_SESSION, "The session of a store in Redis in which `crawl` works; without it, the latest."),
     (NO_COLOR, "Set to anything but nothing: no colours."),
 ];
 

@@ -37,6 +37,8 @@ pub mod local;
 pub mod operator;
 pub mod run;
 
+pub mod redis;
+
 pub mod queue;
 
 pub mod crawler;

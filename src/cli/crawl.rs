@@ -15,7 +15,10 @@ use crate::config;
 use crate::local::crawl::{CrawlExit, CrawlOptions, CrawlOutcome, crawl};
 use crate::local::secrets::SecretSources;
 use crate::queue::SharedQueue;
+use crate::redis::RedisSettings;
+use crate::store::StoreError;
 use crate::store::landing::SharedLanding;
+use crate::store::redis::{RedisLanding, RedisStore, Session, SessionId};
 
 /// What is read from standard input at most.
 const MAX_SECRETS_BYTES: u64 = 64 << 20;
@@ -39,9 +42,13 @@ pub(super) struct CrawlArgs {
     /// The group of nodes that it serves
     #[arg(long, value_name = "NAME", default_value = "default", env = config::GROUP)]
     group: String,
-    /// Where records land: unix:///…, the socket of the process that holds the store
-    #[arg(long, value_name = "URL", env = config::STORE)]
+    /// Where records land: `redis`, the queue's Redis; `redis://…`, another one; `unix:///…`, the socket of the process that holds
+    /// the store
+    #[arg(long, value_name = "URL", env = config::STORE, hide_env_values = true)]
     store: String,
+    /// The session of a store in Redis, as its owner tells it; without it, the latest
+    #[arg(long, value_name = "SESSION", env = config::STORE_SESSION)]
+    store_session: Option<SessionId>,
     /// Read Secrets from standard input, too, as JSON: {"NAME": {"KEY": "VALUE"}}
     #[arg(long, help_heading = "Secrets")]
     secrets_stdin: bool,
@@ -62,7 +69,7 @@ Exit codes:
   21   the run's deadline passed
   22   the queue has lost the run, or could not be reached for a minute
   23   another crawler has taken its place
-  24   the store is gone, with the process that held it
+  24   the store is gone: the process that held it, or the server
   143  told to end (SIGTERM), and did so in order";
 
 pub(super) fn main(args: &CrawlArgs, log: &LogOptions) -> u8 {
@@ -88,7 +95,11 @@ pub(super) fn main(args: &CrawlArgs, log: &LogOptions) -> u8 {
     };
     block_on(async move {
         stop_on_signal(&options.stop);
-        let outcome = land_and_crawl(queue, &args.store, options).await;
+        let outcome = match args.shared_store() {
+            Some(Ok(settings)) => share_and_crawl(queue, &settings, args.session(), options).await,
+            Some(Err(code)) => return code,
+            None => land_and_crawl(queue, &args.store, options).await,
+        };
         if let Some(why) = outcome.why {
             complain(why);
         }
@@ -108,12 +119,48 @@ fn secrets(args: &CrawlArgs) -> Result<SecretSources, String> {
     sources.with_told(&json).map_err(|_| "standard input does not hold Secrets as JSON (--secrets-stdin)".to_owned())
 }
 
+impl CrawlArgs {
+    /// The server of a store that crawlers write to themselves, if it is one; `Err` is the exit code.
+    fn shared_store(&self) -> Option<Result<RedisSettings, u8>> {
+        let is_url = ["redis://", "rediss://", "redis+sentinel://"].iter().any(|scheme| self.store.starts_with(scheme));
+        match self.store.as_str() {
+            "redis" => Some(self.queue.settings()),
+            url if is_url => {
+                Some(self.queue.settings().map(|settings| RedisSettings { url: url.to_owned(), ..settings }))
+            }
+            _ => None,
+        }
+    }
+
+    fn session(&self) -> Session {
+        self.store_session.clone().map_or(Session::Latest, Session::Of)
+    }
+}
+
+async fn share_and_crawl(
+    queue: SharedQueue,
+    settings: &RedisSettings,
+    session: Session,
+    options: CrawlOptions,
+) -> CrawlOutcome {
+    match RedisStore::open(settings, session).await {
+        Ok(store) => {
+            let landing = Arc::new(RedisLanding::new(Arc::new(store), options.run.clone()));
+            crawl(queue, landing, options).await
+        }
+        Err(error @ (StoreError::Gone { .. } | StoreError::Lost { .. })) => {
+            CrawlOutcome::because(CrawlExit::StoreLost, error.to_string())
+        }
+        Err(error) => CrawlOutcome::because(CrawlExit::Configuration, error.to_string()),
+    }
+}
+
 #[cfg(unix)]
 async fn land_and_crawl(queue: SharedQueue, store: &str, options: CrawlOptions) -> CrawlOutcome {
     use crate::store::landing::served::{LandingClient, SCHEME};
 
     if !store.starts_with(SCHEME) {
-        let why = format!("--store {store:?} can't be used: this version knows {SCHEME}/PATH alone");
+        let why = format!("--store can't be used: it reads redis, redis://HOST, or {SCHEME}/PATH");
         return CrawlOutcome::because(CrawlExit::Configuration, why);
     }
     let client = match LandingClient::connect(store, &options.uid).await {

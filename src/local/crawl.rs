@@ -141,8 +141,10 @@ impl From<&QueueError> for CrawlExit {
 impl From<&StoreError> for CrawlExit {
     fn from(error: &StoreError) -> Self {
         match error {
-            StoreError::Gone { .. } => Self::StoreLost,
-            StoreError::Superseded { .. } | StoreError::NoSuchRun { .. } => Self::Fenced,
+            StoreError::Gone { .. } | StoreError::Lost { .. } => Self::StoreLost,
+            StoreError::Superseded { .. } | StoreError::SessionOver { .. } | StoreError::NoSuchRun { .. } => {
+                Self::Fenced
+            }
             _ => Self::Failed,
         }
     }

@@ -70,7 +70,47 @@ pub enum StoreError {
         /// How that is known.
         why: String,
     },
-    /// One step is larger than may be sent to the process that holds the store.
+    /// The store is another one than this process began with.
+    #[error(
+        "the store in the Redis at {address} is not as this process left it: {why}; this process stops, and what is missing \
+         will be fetched again"
+    )]
+    Lost {
+        /// Where it is.
+        address: String,
+        /// How that is known.
+        why: String,
+    },
+    /// Its rows contradict each other.
+    #[error(
+        "the store in the Redis at {address} can't be used: {why}; give this program another instance, which crawls \
+         everything again"
+    )]
+    Damaged {
+        /// Where it is.
+        address: String,
+        /// Why.
+        why: String,
+    },
+    /// A newer session works on the run.
+    #[error(
+        "session {session} of the store is over: session {newer} has taken over the run; this process must stop writing"
+    )]
+    SessionOver {
+        /// The session presented.
+        session: u64,
+        /// The newer one.
+        newer: u64,
+    },
+    /// Others were always faster.
+    #[error(
+        "others kept changing in the Redis at {address} what was about to be stored; fewer crawlers, or a faster server, help"
+    )]
+    Contended {
+        /// Where.
+        address: String,
+    },
+    /// One step is larger than may be sent to the process, or the server, that holds the store.
     #[error("what an answer came to takes {bytes} bytes, more than the {max} that may be stored at once")]
     TooLarge {
         /// What it takes.

@@ -3,6 +3,8 @@
 //! An adapter counts a closing traversal's records into a [`Census`], asks [`judge`], and deletes the live records whose
 //! last sighting lies below [`Verdict::sweep_below`].
 
+use serde::{Deserialize, Serialize};
+
 use super::tally::Tally;
 use super::{CloseTraversal, DeletionGuard, Mode, ReadAs, ReadMode, SectionReport};
 use crate::finding::{InFull, Limited, Reading};
@@ -43,7 +45,7 @@ pub(super) fn weigh(known: Option<&Marks>, number: u64, hash: ContentHash) -> Si
 }
 
 /// A section's records, counted when its traversal closes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Census {
     pub(super) added: u64,
     pub(super) updated: u64,
@@ -107,7 +109,7 @@ pub(super) struct Closing<'a> {
 }
 
 /// What happens to a section when its traversal closes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     /// Why the traversal is partial.
     pub(super) partial: Option<String>,

@@ -23,6 +23,7 @@ mod judge;
 pub mod landing;
 pub mod memory;
 mod node;
+pub mod redis;
 mod section;
 mod spending;
 mod tally;
@@ -262,7 +263,7 @@ pub struct Traversal {
 }
 
 /// Everything that follows from one task.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TaskEffects {
     /// The task.
     pub task: TaskId,

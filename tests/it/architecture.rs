@@ -18,8 +18,9 @@ const ARROWS: [Arrow; 14] = [
         to: &["api", "finding", "flow", "outcome", "record", "task"],
         why: "the planner is pure: snapshot in, plan out, no clock and no configuration",
     },
-    Arrow { from: "queue", to: &["api::names", SHARED_WORDS], why: "ports know no other port" },
-    Arrow { from: "store", to: &["api::names", SHARED_WORDS], why: "ports know no other port" },
+    Arrow { from: "redis", to: &[SHARED_WORDS], why: "a server knows nothing of what is kept in it" },
+    Arrow { from: "queue", to: &["api::names", "redis", SHARED_WORDS], why: "ports know no other port" },
+    Arrow { from: "store", to: &["api::names", "redis", SHARED_WORDS], why: "ports know no other port" },
     Arrow {
         from: "protocol",
         to: &["api::names", "finding", "flow", "outcome", "record", "task"],
@@ -77,7 +78,7 @@ const CRATES: [(&[&str], &[&str], &str); 7] = [
         "there is one HTTP client, with one guard",
     ),
     (&["redb"], &["store::files"], "the database of the file store is its own affair"),
-    (&["redis", "fred", "deadpool_redis"], &["queue::redis", "store::redis"], "Redis is behind the two ports"),
+    (&["redis", "fred", "deadpool_redis"], &["redis", "queue::redis", "store::redis"], "Redis is behind the two ports"),
     (&["sqlx", "tokio_postgres", "postgres", "diesel"], &["store::postgres"], "SQL is behind the store's port"),
     (
         &["kube::Client", "kube::Api", "kube::Config", "kube::client", "kube::runtime", "kube_client", "kube_runtime"],

@@ -9,6 +9,7 @@ mod model;
 mod nested;
 mod origins;
 mod records;
+mod redis;
 mod remembered;
 mod runs;
 mod spending;
@@ -21,6 +22,10 @@ macro_rules! contract {
         }
         mod files {
             $(#[tokio::test] async fn $name() { super::$name(super::Subject::files()).await; })*
+        }
+        mod shared {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+            async fn $name() { super::$name(super::Subject::redis()).await; })*
         }
     };
 }

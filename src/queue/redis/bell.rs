@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::RedisQueue;
 use super::calls::Caller;
-use super::connection::Connection;
-use super::fault::CallError;
 use crate::queue::{QueueError, Woken};
+use crate::redis::CallError;
+use crate::redis::Connection;
 use crate::task::RunId;
 
 /// Whoever waits looks for himself after this long.

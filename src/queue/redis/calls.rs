@@ -5,13 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::fault::CallError;
 use super::library::{Library, SCHEMA};
 use super::wire::{Reader, Reply, Unreadable, Writer};
 use crate::clock::SharedClock;
 use crate::queue::gate::Moment;
 use crate::queue::{Holder, QueueError};
+use crate::redis::CallError;
+use crate::redis::Connection;
 use crate::task::{NodeName, RunId};
 
 /// A call whose answer was lost is repeated so often: every function can be called twice.
@@ -174,8 +174,8 @@ impl Calls {
         let mut has_loaded = false;
         let mut repetitions = 0;
         loop {
-            match self.connection.call(&name, &request()).await {
-                Ok(reply) => return Ok(reply),
+            match self.connection.call(&name, &[request()]).await {
+                Ok(reply) => return Ok(Reply::of(reply)),
                 Err(CallError::FunctionMissing(_)) if !has_loaded => {
                     has_loaded = true;
                     match self.connection.load_library(&self.library.code).await {

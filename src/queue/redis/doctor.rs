@@ -12,11 +12,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::RedisSettings;
-use super::connection::{Connection, Timing};
-use super::fault::CallError;
 use super::library::Library;
 use crate::clock::Stopwatch;
 use crate::queue::QueueError;
+use crate::redis::CallError;
+use crate::redis::{Connection, Timing};
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -36,14 +36,14 @@ const BLOCKS: [&str; 5] = [
 
 /// A library as it is loaded.
 #[derive(Debug)]
-pub(super) struct Library {
+pub(crate) struct Library {
     pub(super) name: String,
-    pub(super) code: String,
+    pub(crate) code: String,
 }
 
 impl Library {
     /// That of this program: made once, as every connection needs it.
-    pub(super) fn own() -> &'static Self {
+    pub(crate) fn own() -> &'static Self {
         static OWN: LazyLock<Library> = LazyLock::new(Library::new);
         &OWN
     }

@@ -9,19 +9,15 @@
     reason = "what reads an answer must do so for any lifetime, which a closure does and the path of a reader's method does not"
 )]
 
-pub mod acl;
-mod address;
 mod bell;
 mod calls;
 mod claims;
 mod configure;
-mod connection;
 pub mod doctor;
 mod fault;
 mod inspect;
 mod lanes;
-mod library;
-mod settings;
+pub(crate) mod library;
 mod settlements;
 mod wire;
 
@@ -32,14 +28,13 @@ use jiff::Timestamp;
 
 use self::bell::Bell;
 use self::calls::{Caller, Calls};
-use self::connection::Connection;
-pub use self::connection::Timing;
-pub use self::settings::{RedisSettings, check_instance};
 use super::{
     Claim, DeadTask, Holder, HolderStatus, JoinRequest, LaneStatus, LeaseRef, Ledger, Permit, Pushback, Pushed, Queue,
     QueueError, QueuedTask, ReleaseCause, Released, RunConfig, RunStatus, Settled, Settlement, SharedQueue, Woken,
 };
 use crate::clock::SharedClock;
+use crate::redis::Connection;
+pub use crate::redis::{RedisSettings, Timing, acl};
 use crate::task::{NodeName, OriginKey, RunId, Task, TaskId};
 
 /// A queue in Redis. Connects with the first call; moments come from the server, the clock is for waiting only.
@@ -61,6 +56,11 @@ pub fn open_with_timing(
 pub fn open_with_callers_clock(settings: &RedisSettings, clock: SharedClock) -> Result<SharedQueue, QueueError> {
     let connection = Connection::new(settings, Timing::default())?;
     Ok(Arc::new(RedisQueue { calls: Calls::new(connection, clock.clone(), true), bell: Bell::default(), clock }))
+}
+
+/// Refuses what can't name an instance: the name is part of every key, and of the users' rights.
+pub fn check_instance(instance: &str) -> Result<(), QueueError> {
+    Ok(crate::redis::check_instance(instance)?)
 }
 
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use super::commit::{bury, superseded};
 use super::feed::Feed;
-use super::rows::{Entry, RunRow, SectionRow, TraversalRow, load, save};
+use super::rows::{Entry, Judged, RunRow, SectionRow, Sweeping, TraversalRow, load, save};
 use super::runs::under_way;
 use super::{CHUNK, Read, Table, Write, keys, sections};
 use crate::store::judge::{Census, Closing, Verdict, judge, judge_gone, report};
 use crate::store::tally::Tally;
-use crate::store::{CloseTraversal, Mode, SectionReport, StoreError, Traversal};
+use crate::store::{CloseTraversal, DeletionGuard, Mode, SectionReport, StoreError, Traversal};
 use crate::task::{NodeName, RunId, SectionKey};
 
 pub(in crate::store) fn close_traversal(
@@ -43,31 +43,33 @@ pub(super) fn close_row(
     let traversal_key = keys::traversal(run.key, section.key);
     let mut row: TraversalRow = load(tables, Table::Traversals, &traversal_key)?.unwrap_or_default();
     let number = row.number;
-    let held_by = section.held.map(|(held_by, _)| held_by);
-    let census = census(tables, &section, number, held_by)?;
+    let mode = row.tally.mode(run.state.mode);
     let lost: Vec<Vec<u8>> = sections::listed(tables, section.key)?
         .into_iter()
         .filter_map(|(edge, listed_in)| (listed_in < number).then_some(edge))
         .collect();
-    let mode = row.tally.mode(run.state.mode);
-    let verdict = judge(&Closing {
-        section: &name,
-        number,
-        mode,
-        tally: &row.tally,
-        pending: row.pending,
-        census: &census,
-        held_by,
-        lost_nested: !lost.is_empty(),
-        close,
-    });
-    sweep(tables, run, &section, number, &verdict)?;
+    let judged = row.closing.take();
+    let is_judged = judged.is_some();
+    let Judged { census, verdict } = match judged {
+        Some(judged) => judged,
+        None => judge_row(tables, &section, &name, &row, mode, !lost.is_empty(), close)?,
+    };
+    if !is_judged {
+        section.records = census.live();
+        if verdict.swept > 0 {
+            // Whoever goes on after a crash must not judge what is left.
+            let closing = Some(Judged { census, verdict: verdict.clone() });
+            save(tables, Table::Sections, section_key, &section)?;
+            save(tables, Table::Traversals, &traversal_key, &TraversalRow { closing, ..row.clone() })?;
+            tables.pause()?;
+        }
+    }
+    sweep(tables, run, section_key, &mut section, number, &verdict)?;
     if verdict.partial.is_none() && verdict.held.is_none() && mode == Mode::Full {
         for edge in &lost {
             tables.remove(Table::Edges, edge)?;
         }
     }
-    section.records = census.live() - verdict.swept;
     section.remember(number, mode, &row.tally, &verdict);
     let report = report(&name, number, run.state.mode, &row.tally, &census, verdict);
     row.report = Some(report.clone());
@@ -76,6 +78,43 @@ pub(super) fn close_row(
     save(tables, Table::Sections, section_key, &section)?;
     save(tables, Table::Traversals, &traversal_key, &row)?;
     Ok(report)
+}
+
+fn judge_row(
+    tables: &impl Read,
+    section: &SectionRow,
+    name: &SectionKey,
+    row: &TraversalRow,
+    mode: Mode,
+    lost_nested: bool,
+    close: &CloseTraversal,
+) -> Result<Judged, StoreError> {
+    let held_by = section.held.map(|(held_by, _)| held_by);
+    let census = census(tables, section, row.number, held_by)?;
+    let verdict = judge(&Closing {
+        section: name,
+        number: row.number,
+        mode,
+        tally: &row.tally,
+        pending: row.pending,
+        census: &census,
+        held_by,
+        lost_nested,
+        close,
+    });
+    Ok(Judged { census, verdict })
+}
+
+/// Ends a close that was interrupted: it is judged already.
+pub(super) fn go_on_closing(
+    tables: &mut impl Write,
+    run: &RunRow,
+    section_key: &[u8],
+    section: SectionRow,
+) -> Result<SectionReport, StoreError> {
+    let guard = DeletionGuard { max_percent: 0, min_records: 0 };
+    let close = CloseTraversal { cut_short: None, guard, approved: Vec::new(), at: run.state.started_at };
+    close_row(tables, run, section_key, section, &close)
 }
 
 impl SectionRow {
@@ -102,24 +141,39 @@ impl SectionRow {
 /// Closes every traversal of the run that is open. A section whose tasks nobody came to is reported too: it is as
 /// incomplete as one that was left in the middle.
 pub(super) fn close_open(tables: &mut impl Write, run: &RunRow, close: &CloseTraversal) -> Result<(), StoreError> {
-    let mut open = Vec::new();
-    each_traversal(tables, run, &mut |section, row| {
-        if row.report.is_none() && (row.number > 0 || row.pending > 0) {
-            open.push((section, row));
+    let mut last = None;
+    loop {
+        let mut open = Vec::new();
+        let after = last.map(|last| keys::traversal(run.key, last));
+        each_traversal(tables, run, after.as_ref().map(<[u8; 8]>::as_slice), &mut |section, row| {
+            last = Some(section);
+            if row.report.is_none() && (row.number > 0 || row.pending > 0) {
+                open.push(section);
+            }
+            open.len() < CHUNK
+        })?;
+        let is_last = open.len() < CHUNK;
+        for section in open {
+            close_one(tables, run, section, close)?;
+            tables.pause()?;
         }
-    })?;
-    for (short, row) in open {
-        let (key, section) = sections::section_by_key(tables, short)?;
-        if row.number > 0 {
-            close_row(tables, run, &key, section, close)?;
-            continue;
+        if is_last {
+            return Ok(());
         }
-        let verdict = Verdict { partial: close.cut_short.clone(), kept_unseen: section.records, ..Verdict::default() };
-        let name = sections::name_of(tables, short)?;
-        let report = report(&name, section.number, run.state.mode, &row.tally, &Census::default(), verdict);
-        save_report(tables, run, short, &report)?;
     }
-    Ok(())
+}
+
+fn close_one(tables: &mut impl Write, run: &RunRow, short: u32, close: &CloseTraversal) -> Result<(), StoreError> {
+    let row: Option<TraversalRow> = load(tables, Table::Traversals, &keys::traversal(run.key, short))?;
+    let Some(row) = row.filter(|row| row.report.is_none()) else { return Ok(()) };
+    let (key, section) = sections::section_by_key(tables, short)?;
+    if row.number > 0 {
+        return close_row(tables, run, &key, section, close).map(drop);
+    }
+    let verdict = Verdict { partial: close.cut_short.clone(), kept_unseen: section.records, ..Verdict::default() };
+    let name = sections::name_of(tables, short)?;
+    let report = report(&name, section.number, run.state.mode, &row.tally, &Census::default(), verdict);
+    save_report(tables, run, short, &report)
 }
 
 /// Keeps the report of a section that was not traversed: the number in its row stays 0, so that it is judged again if
@@ -143,23 +197,27 @@ pub(in crate::store) fn cut_short(
 pub(in crate::store) fn reports(tables: &impl Read, run: &RunId) -> Result<Vec<SectionReport>, StoreError> {
     let run = under_way(tables, run)?;
     let mut reports = Vec::new();
-    each_traversal(tables, &run, &mut |_, row| reports.extend(row.report))?;
+    each_traversal(tables, &run, None, &mut |_, row| {
+        reports.extend(row.report);
+        true
+    })?;
     reports.sort_by(|a, b| a.section.cmp(&b.section));
     Ok(reports)
 }
 
+/// Visits the run's traversals behind `after`, until `visit` says `false`.
 fn each_traversal(
     tables: &impl Read,
     run: &RunRow,
-    visit: &mut dyn FnMut(u32, TraversalRow),
+    after: Option<&[u8]>,
+    visit: &mut dyn FnMut(u32, TraversalRow) -> bool,
 ) -> Result<(), StoreError> {
-    tables.scan(Table::Traversals, &run.key.to_be_bytes(), None, &mut |key, value| {
+    tables.scan(Table::Traversals, &run.key.to_be_bytes(), after, &mut |key, value| {
         let section = key.last_chunk().map(|section| u32::from_be_bytes(*section));
         let (Some(section), Ok(row)) = (section, serde_json::from_slice(value)) else {
             return Err(tables.damaged("a traversal can't be read"));
         };
-        visit(section, row);
-        Ok(ControlFlow::Continue(()))
+        Ok(if visit(section, row) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })
 }
 
@@ -178,12 +236,13 @@ pub(in crate::store) fn sweep_unlisted(
     for (section, row) in with_records(tables, &run, node)? {
         let traversal: Option<TraversalRow> = load(tables, Table::Traversals, &keys::traversal(run.key, row.key))?;
         if !listed.contains(&section) && traversal.is_none_or(|traversal| traversal.number == 0) {
-            gone.push((section, row));
+            gone.push(section);
         }
     }
     sweep_gone(tables, &run, gone, close)
 }
 
+/// A node's sections that have records, or had some when a sweep was interrupted.
 pub(super) fn with_records(
     tables: &impl Read,
     run: &RunRow,
@@ -191,7 +250,7 @@ pub(super) fn with_records(
 ) -> Result<Vec<(SectionKey, SectionRow)>, StoreError> {
     let mut found = Vec::new();
     sections::each_section(tables, &keys::of_node(&run.state.catalog, node), &mut |section, row| {
-        if row.records > 0 {
+        if row.records > 0 || row.sweeping.is_some_and(|sweeping| sweeping.run == run.state.number) {
             found.push((section, row));
         }
         Ok(ControlFlow::Continue(()))
@@ -202,34 +261,70 @@ pub(super) fn with_records(
 pub(super) fn sweep_gone(
     tables: &mut impl Write,
     run: &RunRow,
-    gone: Vec<(SectionKey, SectionRow)>,
+    gone: Vec<SectionKey>,
     close: &CloseTraversal,
 ) -> Result<Vec<SectionReport>, StoreError> {
     let mut reports = Vec::new();
-    for (name, mut row) in gone {
-        let number = match row.held {
-            // The same records wait already: an approval may have been given, under that number.
-            Some((number, records)) if records == row.records => number,
-            // More than what waited under this number: an approval of that must not cover it, in later runs either.
-            Some((number, _)) if number == row.number => {
-                row.number += 1;
-                row.number
-            }
-            _ => row.number,
-        };
-        let verdict = judge_gone(&name, number, row.records, row.held, close);
-        sweep(tables, run, &row, row.number, &verdict)?;
-        row.records -= verdict.swept;
-        row.held = verdict.held;
-        if row.held.is_none() {
-            // Should it come back, it must be read anew.
-            row.validators = None;
-            row.checkpoint = None;
-        }
-        save(tables, Table::Sections, &keys::section(&run.state.catalog, &name), &row)?;
-        reports.push(report_gone(tables, run, &name, &row, number, verdict)?);
+    for name in gone {
+        reports.extend(sweep_one(tables, run, &name, close)?);
+        tables.pause()?;
     }
     Ok(reports)
+}
+
+/// Judges a section that is gone, and sweeps it. A sweep that was interrupted in this run is not judged again.
+fn sweep_one(
+    tables: &mut impl Write,
+    run: &RunRow,
+    name: &SectionKey,
+    close: &CloseTraversal,
+) -> Result<Option<SectionReport>, StoreError> {
+    let (section_key, row) = sections::section(tables, &run.state.catalog, name)?;
+    let Some(mut row) = row else { return Ok(None) };
+    let traversal: Option<TraversalRow> = load(tables, Table::Traversals, &keys::traversal(run.key, row.key))?;
+    if traversal.is_some_and(|traversal| traversal.closing.is_some()) {
+        // What its traversal has decided comes first.
+        close_row(tables, run, &section_key, row, close)?;
+        row = load(tables, Table::Sections, &section_key)?.unwrap_or_default();
+    }
+    let interrupted = row.sweeping.take().filter(|sweeping| sweeping.run == run.state.number);
+    let (number, verdict) = if let Some(Sweeping { number, records, .. }) = interrupted {
+        (number, Verdict { sweep_below: u64::MAX, swept: records, ..Verdict::default() })
+    } else {
+        let number = number_of_gone(&mut row);
+        let verdict = judge_gone(name, number, row.records, row.held, close);
+        if verdict.swept > 0 {
+            row.sweeping = Some(Sweeping { run: run.state.number, number, records: verdict.swept });
+            save(tables, Table::Sections, &section_key, &row)?;
+            tables.pause()?;
+        }
+        (number, verdict)
+    };
+    let swept_in = row.number;
+    sweep(tables, run, &section_key, &mut row, swept_in, &verdict)?;
+    row.sweeping = None;
+    row.held = verdict.held;
+    if row.held.is_none() {
+        // Should it come back, it must be read anew.
+        row.validators = None;
+        row.checkpoint = None;
+    }
+    save(tables, Table::Sections, &section_key, &row)?;
+    report_gone(tables, run, name, &row, number, verdict).map(Some)
+}
+
+/// The number by which a person approves that a section goes.
+fn number_of_gone(row: &mut SectionRow) -> u64 {
+    match row.held {
+        // The same records wait already: an approval may have been given, under that number.
+        Some((number, records)) if records == row.records => number,
+        // More than what waited under this number: an approval of that must not cover it, in later runs either.
+        Some((number, _)) if number == row.number => {
+            row.number += 1;
+            row.number
+        }
+        _ => row.number,
+    }
 }
 
 /// Adds what became of a section that is gone to the report of its traversal, if it had one in this run.
@@ -267,11 +362,13 @@ fn census(tables: &impl Read, row: &SectionRow, number: u64, held_by: Option<u64
     Ok(census)
 }
 
-/// Deletes what the verdict says, in steps of bounded size.
+/// Deletes what the verdict says, in steps of bounded size, each of which leaves the section's count as its records are. What
+/// an interrupted sweep has deleted is passed over.
 fn sweep(
     tables: &mut impl Write,
     run: &RunRow,
-    row: &SectionRow,
+    section_key: &[u8],
+    row: &mut SectionRow,
     number: u64,
     verdict: &Verdict,
 ) -> Result<(), StoreError> {
@@ -291,10 +388,13 @@ fn sweep(
             bury(tables, &mut feed, run, number, key, entry)?;
         }
         feed.write(tables, run)?;
+        row.records = row.records.saturating_sub(doomed.len() as u64);
         if doomed.len() < CHUNK {
             break;
         }
         left = left.saturating_sub(doomed.len() as u64);
+        save(tables, Table::Sections, section_key, row)?;
+        tables.pause()?;
         after = doomed.pop().map(|(key, _)| key);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Opening a traversal, and making a task's effects durable.
 
-use super::close::close_row;
+use super::close::{close_row, go_on_closing};
 use super::feed::Feed;
 use super::rows::{Entry, Place, RunRow, SectionRow, TraversalRow, load, save};
 use super::runs::{add_tasks, is_settled, under_way};
@@ -25,6 +25,10 @@ pub(in crate::store) fn open_traversal(
     let key = keys::traversal(run.key, row.key);
     let mut traversal: TraversalRow = load(tables, Table::Traversals, &key)?.unwrap_or_default();
     if let Some(report) = traversal.report {
+        return Ok(Opened::Closed { report: Box::new(report) });
+    }
+    if traversal.closing.is_some() {
+        let report = go_on_closing(tables, &run, &section_key, row)?;
         return Ok(Opened::Closed { report: Box::new(report) });
     }
     if traversal.number == 0 {
@@ -63,14 +67,19 @@ pub(in crate::store) fn commit(
     spend(tables, &[cost(traversal, &effects)])?;
     let task_key = keys::task(run.key, effects.task);
     let close_when_drained = effects.close_when_drained.take();
-    if row.report.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {
+    if row.report.is_some() || row.closing.is_some() || tables.get(Table::Settled, &task_key, |_| ())?.is_some() {
+        let closed = row.closing.is_some();
+        if closed {
+            go_on_closing(tables, &run, &section_key, section)?;
+        }
         let mut settled_feedback = Vec::new();
         for task in &effects.feedback {
             if is_settled(tables, &run, task)? {
                 settled_feedback.push(task.id);
             }
         }
-        return Ok(row.committed(Committed { already_settled: true, settled_feedback, ..Committed::default() }));
+        let counts = Committed { already_settled: true, settled_feedback, closed, ..Committed::default() };
+        return Ok(row.committed(counts));
     }
 
     let mut page = Page { run: &run, number: row.number, section, feed: Feed::default(), row };
@@ -89,7 +98,7 @@ pub(in crate::store) fn commit(
     let is_root = row.root == Some(effects.task);
     let kept = if is_root { tables.get(Table::Pending, &task_key, <[u8]>::to_vec)? } else { None };
     if tables.remove(Table::Pending, &task_key)? {
-        row.pending -= 1;
+        row.pending = row.pending.saturating_sub(1);
     }
     tables.put(Table::Settled, &task_key, &kept.unwrap_or_default())?;
     save(tables, Table::Sections, &section_key, &section)?;
@@ -282,7 +291,7 @@ impl Page<'_> {
             let key = keys::in_section(self.section.key, id);
             let Some(entry) = entry(tables, &key)?.filter(|entry| !entry.marks.deleted) else { continue };
             bury(tables, &mut self.feed, self.run, self.number, &key, &entry)?;
-            self.section.records -= 1;
+            self.section.records = self.section.records.saturating_sub(1);
             self.row.tally.wrote = true;
         }
         Ok(())

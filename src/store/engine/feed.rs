@@ -33,16 +33,25 @@ impl Feed {
         if self.count == 0 {
             return Ok(());
         }
-        let catalog = &run.state.catalog;
-        let row = catalog_row(tables, catalog)?;
-        let sequence = row.sequence + self.count;
-        save(tables, Table::Catalogs, catalog.as_str().as_bytes(), &CatalogRow { sequence, ..row })?;
         let mut block = Vec::with_capacity(16 + self.entries.len());
         block.extend_from_slice(&run.state.number.to_be_bytes());
         block.extend_from_slice(&self.count.to_be_bytes());
         block.extend_from_slice(&self.entries);
-        tables.put(Table::Changes, &keys::change(catalog, sequence), &block)
+        tables.append_changes(&run.state.catalog, self.count, &block)
     }
+}
+
+/// Numbers a block by the Catalog's row.
+pub(super) fn append(
+    tables: &mut impl Write,
+    catalog: &CatalogName,
+    count: u64,
+    block: &[u8],
+) -> Result<(), StoreError> {
+    let row = catalog_row(tables, catalog)?;
+    let sequence = row.sequence + count;
+    save(tables, Table::Catalogs, catalog.as_str().as_bytes(), &CatalogRow { sequence, ..row })?;
+    tables.put(Table::Changes, &keys::change(catalog, sequence), block)
 }
 
 pub(in crate::store) fn changes(

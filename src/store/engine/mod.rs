@@ -7,6 +7,7 @@ pub(super) mod close;
 pub(super) mod commit;
 mod feed;
 mod keys;
+pub(super) mod needs;
 pub(super) mod nodes;
 pub(super) mod origins;
 pub(super) mod read;
@@ -18,6 +19,7 @@ pub(super) mod spending;
 use std::ops::ControlFlow;
 
 use super::StoreError;
+use crate::task::CatalogName;
 use rows::{Entry, Place};
 
 /// The tables. Keys are described in `keys`, values in `rows`.
@@ -102,6 +104,30 @@ pub(super) trait Write: Read {
 
     /// Gives a payload up.
     fn release(&mut self, place: Place) -> Result<(), StoreError>;
+
+    /// Adds changes of one step to a Catalog's feed, with the next sequence numbers: the block is the run's number, how many
+    /// there are, and the entries.
+    fn append_changes(&mut self, catalog: &CatalogName, count: u64, block: &[u8]) -> Result<(), StoreError>
+    where
+        Self: Sized,
+    {
+        feed::append(self, catalog, count, block)
+    }
+
+    /// Removes every entry whose key starts with `prefix`.
+    fn clear(&mut self, table: Table, prefix: &[u8]) -> Result<(), StoreError>
+    where
+        Self: Sized,
+    {
+        remove_all(self, table, prefix)
+    }
+
+    /// A place at which a step over many entries may be interrupted: what it has written so far says the same after a crash,
+    /// and whoever begins the step again goes on from there. An adapter with transactions of bounded size ends one here; one
+    /// in which a step is a transaction has nothing to do.
+    fn pause(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// How many entries a step holds in memory when it goes over many.

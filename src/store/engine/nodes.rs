@@ -41,6 +41,6 @@ pub(in crate::store) fn sweep_expired_node(
     close: &CloseTraversal,
 ) -> Result<Vec<SectionReport>, StoreError> {
     let run = under_way(tables, run)?;
-    let gone = with_records(tables, &run, node)?;
+    let gone = with_records(tables, &run, node)?.into_iter().map(|(section, _)| section).collect();
     sweep_gone(tables, &run, gone, close)
 }

@@ -45,6 +45,7 @@ pub(in crate::store) fn closed_origins(
             tables.put(Table::ClosedOrigins, key, &latest.as_microsecond().to_be_bytes())?;
         }
         left.push(ClosedOrigin { origin, until: until.min(latest) });
+        tables.pause()?;
     }
     save_count(tables, left.len() as u64)?;
     Ok(left)

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::judge::Marks;
+use super::super::judge::{Census, Marks, Verdict};
 use super::super::tally::Tally;
 use super::super::{NodeState, RunState, SectionReport, StoreError};
 use super::{Read, Table, Write};
@@ -126,8 +126,28 @@ pub(super) struct TraversalRow {
     /// It is being looked at a second time.
     #[serde(default)]
     pub(super) looks_again: bool,
+    /// Set while it is being closed: judged, and perhaps not all is swept yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) closing: Option<Judged>,
     /// Set when it is closed.
     pub(super) report: Option<SectionReport>,
+}
+
+/// What a traversal was judged by, and how. A sweep may be interrupted: whoever goes on must not judge what is left of the
+/// records, but carry out what was decided when all were there.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Judged {
+    pub(super) census: Census,
+    pub(super) verdict: Verdict,
+}
+
+/// A sweep of a section that is gone, under way: the run that decided it, the number it is told by, and how many records there
+/// were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sweeping {
+    pub(super) run: u64,
+    pub(super) number: u64,
+    pub(super) records: u64,
 }
 
 /// A section.
@@ -147,6 +167,8 @@ pub(super) struct SectionRow {
     pub(super) all_seen_in: u64,
     pub(super) validators: Option<Validators>,
     pub(super) checkpoint: Option<Checkpoint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sweeping: Option<Sweeping>,
 }
 
 impl SectionRow {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::close::close_open;
 use super::rows::{CatalogRow, RunRow, TraversalRow, load, save};
 use super::sections;
-use super::{Read, Table, Write, keys, remove_all};
+use super::{Read, Table, Write, keys};
 use crate::store::{CloseTraversal, DeletionGuard, RunStart, RunState, StoreError};
 use crate::task::{CatalogName, RunId, Task, TaskId, TaskKind};
 
@@ -113,7 +113,7 @@ pub(in crate::store) fn finish_run(tables: &mut impl Write, run: &RunId, report:
     };
     close_open(tables, &run, &close)?;
     for table in [Table::Pending, Table::Settled, Table::Traversals] {
-        remove_all(tables, table, &run.key.to_be_bytes())?;
+        tables.clear(table, &run.key.to_be_bytes())?;
     }
     let catalog = run.state.catalog.clone();
     let row = CatalogRow { unfinished: None, ..catalog_row(tables, &catalog)? };

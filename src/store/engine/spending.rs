@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::{CHUNK, Read, Table, Write, keys};
 use crate::store::{Spending, StoreError};
+use crate::task::NodeName;
 
 /// How long a stretch is and how old it may get, in seconds. What outgrows the last level is forgotten: no budget has a
 /// longer period than 31 days.
@@ -29,15 +30,11 @@ pub(in crate::store) fn begin_spending(tables: &mut impl Write, now: Timestamp) 
     tables.put(Table::Meta, UNDER_WAY, &[])?;
     for (level, (length, age)) in (0..).zip(LEVELS) {
         // A clock that was set back has left moments that are yet to come: they count as now, and age from now on.
-        for spending in take(tables, level, Some(now.as_second() - now.as_second().rem_euclid(length) + length), None)?
-        {
-            add(tables, 0, &Spending { at: now, ..spending })?;
-        }
-        for spending in take(tables, level, None, Some(now.as_second() - age - length))? {
-            if usize::from(level) + 1 < LEVELS.len() {
-                add(tables, level + 1, &spending)?;
-            }
-        }
+        let next = now.as_second() - now.as_second().rem_euclid(length) + length;
+        take(tables, level, Some(next), None, |tables, spending| add(tables, 0, &Spending { at: now, ..spending }))?;
+        take(tables, level, None, Some(now.as_second() - age - length), |tables, spending| {
+            if usize::from(level) + 1 < LEVELS.len() { add(tables, level + 1, &spending) } else { Ok(()) }
+        })?;
     }
     Ok(was_under_way)
 }
@@ -63,6 +60,13 @@ pub(in crate::store) fn spendings(tables: &impl Read, after: Timestamp) -> Resul
     Ok(found)
 }
 
+/// The row that what is spent at a moment adds to.
+pub(super) fn row_of(node: &NodeName, at: Timestamp) -> Vec<u8> {
+    let (length, _) = LEVELS[0];
+    let second = at.as_second();
+    keys::spending(0, second - second.rem_euclid(length), node)
+}
+
 fn add(tables: &mut impl Write, level: u8, spending: &Spending) -> Result<(), StoreError> {
     let (length, _) = LEVELS[usize::from(level)];
     let second = spending.at.as_second();
@@ -76,16 +80,16 @@ fn add(tables: &mut impl Write, level: u8, spending: &Spending) -> Result<(), St
     tables.put(Table::Spendings, &key, &encode(&sum))
 }
 
-/// Removes and returns the stretches of a level that start at `from` or later and before `before`.
-fn take(
-    tables: &mut impl Write,
+/// Removes the stretches of a level that start at `from` or later and before `before`, and does something else with each.
+fn take<T: Write>(
+    tables: &mut T,
     level: u8,
     from: Option<i64>,
     before: Option<i64>,
-) -> Result<Vec<Spending>, StoreError> {
+    mut pass_on: impl FnMut(&mut T, Spending) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let start = from.map(|from| keys::spending_start(level, from));
     let end = before.map(|before| keys::spending_start(level, before));
-    let mut taken = Vec::new();
     loop {
         let mut found: Vec<(Vec<u8>, Spending)> = Vec::new();
         tables.scan(Table::Spendings, &[level], start.as_deref(), &mut |key, value| {
@@ -99,10 +103,11 @@ fn take(
         let is_last = found.len() < CHUNK;
         for (key, spending) in found {
             tables.remove(Table::Spendings, &key)?;
-            taken.push(spending);
+            pass_on(tables, spending)?;
         }
+        tables.pause()?;
         if is_last {
-            return Ok(taken);
+            return Ok(());
         }
     }
 }

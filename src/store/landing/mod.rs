@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub use self::sections::StoreLanding;
+pub(in crate::store) use self::tries::Earlier;
 use super::{ClosedOrigin, Committed, Opened, Spending, StoreError, TaskEffects, Traversal};
 use crate::finding::TaskFailure;
 use crate::task::{RunId, SectionKey, TaskId};

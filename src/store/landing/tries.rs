@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use super::super::{TaskEffects, TaskResult};
 use super::FailedTry;
 use crate::finding::TaskFailure;
@@ -12,30 +14,42 @@ use crate::task::TaskId;
 #[derive(Debug, Default)]
 pub(super) struct Tries(Mutex<HashMap<TaskId, Earlier>>);
 
-#[derive(Debug, Default)]
-struct Earlier {
+/// What a task went through in vain.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(in crate::store) struct Earlier {
     requests: u64,
     failures: Vec<TaskFailure>,
 }
 
+impl Earlier {
+    pub(in crate::store) fn note(&mut self, failed: FailedTry) {
+        self.requests += failed.requests;
+        if let Some(TaskFailure { at, why }) = failed.failure {
+            TaskFailure::note(&mut self.failures, at, &why);
+        }
+    }
+
+    /// Adds it to the effects of the task.
+    pub(in crate::store) fn settle(self, effects: &mut TaskEffects) {
+        effects.requests += self.requests;
+        if let TaskResult::Failed(failed) = &mut effects.result
+            && failed.earlier.is_empty()
+        {
+            failed.earlier = self.failures;
+        }
+    }
+}
+
 impl Tries {
     pub(super) fn note(&self, failed: FailedTry) {
-        let mut tries = self.lock();
-        let earlier = tries.entry(failed.task).or_default();
-        earlier.requests += failed.requests;
-        if let Some(TaskFailure { at, why }) = failed.failure {
-            TaskFailure::note(&mut earlier.failures, at, &why);
-        }
+        self.lock().entry(failed.task).or_default().note(failed);
     }
 
     /// Forgets a task that is being settled, and adds what it went through to its effects.
     pub(super) fn settle(&self, effects: &mut TaskEffects) {
-        let Some(earlier) = self.lock().remove(&effects.task) else { return };
-        effects.requests += earlier.requests;
-        if let TaskResult::Failed(failed) = &mut effects.result
-            && failed.earlier.is_empty()
-        {
-            failed.earlier = earlier.failures;
+        let earlier = self.lock().remove(&effects.task);
+        if let Some(earlier) = earlier {
+            earlier.settle(effects);
         }
     }
 

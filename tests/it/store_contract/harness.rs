@@ -7,12 +7,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::Timestamp;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 use trawler::finding::TaskFailure;
 use trawler::record::ContentHash;
+use trawler::redis::RedisSettings;
 use trawler::store::files::FileStore;
 use trawler::store::memory::MemoryStore;
+use trawler::store::redis::{RedisStore, Session};
 use trawler::store::*;
 use trawler::task::{CatalogName, OriginKey, RunId, SectionKey, SectionPath, Task, TaskId, TaskKind};
+
+use crate::redis_server::new_instance;
 
 /// One adapter under test.
 pub(super) struct Subject {
@@ -23,6 +28,7 @@ pub(super) struct Subject {
 enum Kind {
     Memory(MemoryStore),
     Files { store: Option<FileStore>, dir: Arc<TempDir> },
+    Redis { store: RedisStore, settings: RedisSettings },
 }
 
 pub(super) const GUARD: DeletionGuard = DeletionGuard { max_percent: 30, min_records: 10 };
@@ -38,17 +44,25 @@ impl Subject {
         Self { kind: Kind::Files { store, dir: Arc::new(dir) }, catalog: "mobility".into() }
     }
 
+    /// An instance of its own on a real server. Needs a runtime with threads.
+    pub(super) fn redis() -> Self {
+        let settings = new_instance(false);
+        let store = open_redis(&settings);
+        Self { kind: Kind::Redis { store, settings }, catalog: "mobility".into() }
+    }
+
     pub(super) fn store(&self) -> &dyn Store {
         match &self.kind {
             Kind::Memory(store) => store,
             Kind::Files { store, .. } => store.as_ref().unwrap(),
+            Kind::Redis { store, .. } => store,
         }
     }
 
     /// Where the files lie.
     pub(super) fn dir(&self) -> &Path {
         match &self.kind {
-            Kind::Memory(_) => panic!("not in files"),
+            Kind::Memory(_) | Kind::Redis { .. } => panic!("not in files"),
             Kind::Files { dir, .. } => dir.path(),
         }
     }
@@ -61,6 +75,7 @@ impl Subject {
                 drop(store.take());
                 *store = Some(FileStore::open(dir.path()).unwrap());
             }
+            Kind::Redis { store, settings } => *store = open_redis(settings),
         }
     }
 
@@ -153,6 +168,11 @@ impl Subject {
         let states = self.store().sections(&self.catalog, &section.node).await.unwrap();
         states.into_iter().find(|state| state.section == *section).unwrap()
     }
+}
+
+fn open_redis(settings: &RedisSettings) -> RedisStore {
+    let opening = RedisStore::open(settings, Session::New);
+    tokio::task::block_in_place(|| Handle::current().block_on(opening)).unwrap()
 }
 
 pub(super) fn start(catalog: &CatalogName, mode: Mode) -> RunStart {

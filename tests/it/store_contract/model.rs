@@ -219,3 +219,22 @@ proptest! {
         });
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_in_redis_answers_the_same_to_any_history(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let handle = runtime.spawn(async move {
+            let mut memory = Actor::new(Subject::memory());
+            let mut redis = Actor::new(Subject::redis());
+            for step in &steps {
+                assert_eq!(memory.take(step).await, redis.take(step).await, "{step:?}");
+            }
+            assert_eq!(memory.read().await, redis.read().await);
+            redis.assert_consistent().await;
+        });
+        runtime.block_on(handle).unwrap();
+    }
+}

@@ -1,9 +1,9 @@
 //! What the user may do, rehearsed with `ACL DRYRUN`: nothing is done.
 
-use super::super::acl;
-use super::super::connection::Connection;
 use super::{Finding, allowed, strings_in};
 use crate::queue::QueueError;
+use crate::redis::Connection;
+use crate::redis::acl;
 
 const ABOUT: &str = "rights";
 

@@ -9,7 +9,6 @@ use redis::{
 
 use super::RedisSettings;
 use super::fault::CallError;
-use crate::queue::QueueError;
 
 /// The scheme of an address that sentinels know.
 const SENTINEL: &str = "redis+sentinel://";
@@ -19,12 +18,12 @@ const MAX_PASSWORD_BYTES: u64 = 4096;
 
 /// Where the server is.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(crate) struct Address {
     kind: Kind,
     password_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     /// Host and port, for people: never a password.
-    pub(super) shown: String,
+    pub(crate) shown: String,
 }
 
 #[derive(Clone)]
@@ -34,7 +33,7 @@ enum Kind {
 }
 
 impl Address {
-    pub(super) fn parse(settings: &RedisSettings) -> Result<Self, QueueError> {
+    pub(crate) fn parse(settings: &RedisSettings) -> Result<Self, CallError> {
         let (kind, shown) = if let Some(rest) = settings.url.strip_prefix(SENTINEL) {
             sentinels(rest).ok_or_else(|| {
                 refused(
@@ -64,7 +63,7 @@ impl Address {
     }
 
     /// A client for the server that holds the data at present. Asks the sentinels, and reads files anew.
-    pub(super) async fn client(&self) -> Result<Client, CallError> {
+    pub(crate) async fn client(&self) -> Result<Client, CallError> {
         let password = self.read_password().await?;
         match &self.kind {
             Kind::Server(info) => self.client_of((**info).clone(), password),
@@ -109,7 +108,7 @@ impl Address {
     }
 
     /// A password that is wrong now may be right with the next connection.
-    pub(super) fn password_may_change(&self) -> bool {
+    pub(crate) fn password_may_change(&self) -> bool {
         self.password_file.is_some()
     }
 
@@ -178,6 +177,6 @@ fn sentinels(rest: &str) -> Option<(Kind, String)> {
     Some((Kind::Sentinels { sentinels, service: service.to_owned(), db, user, password }, shown))
 }
 
-fn refused(why: &str) -> QueueError {
-    QueueError::Refused { why: why.to_owned() }
+fn refused(why: &str) -> CallError {
+    CallError::Refused(why.to_owned())
 }

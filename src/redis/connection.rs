@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, ToRedisArgs};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -11,8 +11,6 @@ use super::RedisSettings;
 use super::address::Address;
 use super::fault::CallError;
 use super::settings::check_instance;
-use super::wire::Reply;
-use crate::queue::QueueError;
 
 /// How long a connection waits, and for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +41,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// One connection to the server, shared by all calls.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     address: Address,
     prefix: String,
     timing: Timing,
@@ -69,7 +67,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(super) fn new(settings: &RedisSettings, timing: Timing) -> Result<Self, QueueError> {
+    pub(crate) fn new(settings: &RedisSettings, timing: Timing) -> Result<Self, CallError> {
         let address = Address::parse(settings)?;
         let instance = settings.instance.as_str();
         check_instance(instance)?;
@@ -77,33 +75,40 @@ impl Connection {
     }
 
     /// What the keys of the instance begin with.
-    pub(super) fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Calls a function with the instance's prefix as its one key.
-    pub(super) async fn call(&self, function: &str, request: &[u8]) -> Result<Reply, CallError> {
+    pub(crate) async fn call<A: ToRedisArgs + Sync>(
+        &self,
+        function: &str,
+        arguments: &[A],
+    ) -> Result<redis::Value, CallError> {
         let mut command = redis::cmd("FCALL");
-        command.arg(function).arg(1).arg(&self.prefix).arg(request);
-        self.query(&command).await.map(Reply::of)
+        command.arg(function).arg(1).arg(&self.prefix);
+        for argument in arguments {
+            command.arg(argument);
+        }
+        self.query(&command).await
     }
 
     /// Loads a library in the place of the one of its name.
-    pub(super) async fn load_library(&self, code: &str) -> Result<(), CallError> {
+    pub(crate) async fn load_library(&self, code: &str) -> Result<(), CallError> {
         let mut command = redis::cmd("FUNCTION");
         command.arg("LOAD").arg("REPLACE").arg(code);
         self.query::<redis::Value>(&command).await.map(drop)
     }
 
     /// The record of a key's field, read past the functions.
-    pub(super) async fn field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>, CallError> {
+    pub(crate) async fn field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>, CallError> {
         let mut command = redis::cmd("HGET");
         command.arg(format!("{}{key}", self.prefix)).arg(field);
         self.query(&command).await
     }
 
     /// Sends a command to the server.
-    pub(super) async fn command(&self, parts: &[&str]) -> Result<redis::Value, CallError> {
+    pub(crate) async fn command(&self, parts: &[&str]) -> Result<redis::Value, CallError> {
         let Some((name, arguments)) = parts.split_first() else {
             return Err(CallError::Refused("a command has no name".to_owned()));
         };
@@ -111,12 +116,12 @@ impl Connection {
     }
 
     /// Host and port, for people.
-    pub(super) fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> &str {
         &self.address.shown
     }
 
     /// Subscribes to a channel, on a connection of its own.
-    pub(super) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, CallError> {
+    pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, CallError> {
         let fault = |error| CallError::of_connecting(&self.address.shown, &error);
         let subscribing = async {
             let mut subscription = self.address.client().await?.get_async_pubsub().await.map_err(fault)?;

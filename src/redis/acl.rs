@@ -1,10 +1,10 @@
-//! Which users of the server the queue needs, and what they may do: `trawler queue acl` prints it.
+//! Which users of the server the queue and the store need, and what they may do: `trawler queue acl` prints it.
 //!
 //! A function runs with the rights of whoever calls it, so that crawlers need the commands that the functions are made of, on
 //! the keys of their instance only. They need none that loads code, reads settings, or sees all keys.
 
-/// The commands that the functions call, sorted, and how many arguments each needs.
-pub(super) const COMMANDS: [(&str, usize); 34] = [
+/// The commands that the functions of both call, sorted, and how many arguments each needs.
+pub(crate) const COMMANDS: [(&str, usize); 37] = [
     ("DEL", 1),
     ("EXISTS", 1),
     ("HDEL", 2),
@@ -22,6 +22,7 @@ pub(super) const COMMANDS: [(&str, usize); 34] = [
     ("LPOP", 1),
     ("LRANGE", 3),
     ("LREM", 3),
+    ("PEXPIRE", 2),
     ("PUBLISH", 2),
     ("RENAME", 2),
     ("RPUSH", 2),
@@ -33,8 +34,10 @@ pub(super) const COMMANDS: [(&str, usize); 34] = [
     ("UNLINK", 1),
     ("ZADD", 3),
     ("ZCARD", 1),
+    ("ZLEXCOUNT", 3),
     ("ZPOPMIN", 1),
     ("ZRANGE", 3),
+    ("ZRANGEBYLEX", 3),
     ("ZRANGEBYSCORE", 3),
     ("ZREM", 2),
     ("ZREMRANGEBYRANK", 3),
@@ -46,7 +49,7 @@ const CONNECTION: [&str; 9] =
     ["fcall", "subscribe", "unsubscribe", "ping", "hello", "auth", "select", "role", "client|setname"];
 
 /// What loads the functions, and what `trawler queue doctor` looks at.
-pub(super) const OWNER: [&str; 6] =
+pub(crate) const OWNER: [&str; 6] =
     ["function|load", "function|list", "info", "config|get", "acl|whoami", "acl|dryrun"];
 
 /// The two users of an instance, as lines of an ACL file: whoever opens runs and pushes, and the crawlers. Each has `PASSWORD`
@@ -71,7 +74,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{COMMANDS, lines};
-    use crate::queue::redis::library::Library;
+    use crate::queue::redis::library::Library as QueueLibrary;
+    use crate::store::redis::library::Library as StoreLibrary;
+
+    fn libraries() -> [&'static str; 2] {
+        [&QueueLibrary::own().code, &StoreLibrary::own().code]
+    }
 
     /// The words in single quotes that stand where a command does: in a call, or first in a table that is called.
     fn commands_in(lua: &str) -> BTreeSet<String> {
@@ -87,12 +95,12 @@ mod tests {
     #[test]
     fn the_users_may_do_exactly_what_the_functions_do() {
         let named: BTreeSet<String> = COMMANDS.iter().map(|&(name, _)| name.to_owned()).collect();
-        assert_eq!(commands_in(&Library::own().code), named);
+        assert_eq!(libraries().into_iter().flat_map(commands_in).collect::<BTreeSet<_>>(), named);
     }
 
     #[test]
     fn no_function_calls_what_is_not_written_out() {
-        let code = &Library::own().code;
+        let code = libraries().concat();
         let calls = code.match_indices("call(").map(|(at, _)| &code[at..]);
         let hidden: Vec<&str> = calls
             .filter(|call| !call.starts_with("call('") && !call.starts_with("call(unpack("))

@@ -1,23 +1,23 @@
-//! Where the queue's Redis is, and how to get in.
+//! Where the Redis is, and how to get in.
 
 use std::path::PathBuf;
 
-use crate::queue::QueueError;
+use super::fault::CallError;
 
 /// The longest name of an instance: as a namespace.
 const MAX_INSTANCE: usize = 63;
 
 /// Refuses what can't name an instance: the name is part of every key, and of the users' rights.
-pub fn check_instance(instance: &str) -> Result<(), QueueError> {
+pub(crate) fn check_instance(instance: &str) -> Result<(), CallError> {
     let is_sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     if instance.is_empty() || instance.len() > MAX_INSTANCE || !instance.chars().all(is_sound) {
         let why = format!("the instance {instance:?} can't be one: it must have 1 to 63 of a-z, 0-9, '-' and '.'");
-        return Err(QueueError::Refused { why });
+        return Err(CallError::Refused(why));
     }
     Ok(())
 }
 
-/// Where the queue's Redis is, and how to get in. Never holds a password in its `Debug` text.
+/// Where the Redis is, and how to get in. Never holds a password in its `Debug` text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisSettings {
     /// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS, `unix:///path`, or
