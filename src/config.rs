@@ -47,11 +47,17 @@ pub const STORE: &str = "TRAWLER_STORE";
 /// The session of a shared store in which a crawler works.
 pub const STORE_SESSION: &str = "TRAWLER_STORE_SESSION";
 
+/// The namespace that the operator serves.
+pub const NAMESPACE: &str = "TRAWLER_NAMESPACE";
+
+/// The pod that the operator runs in.
+pub const POD_NAME: &str = "POD_NAME";
+
 /// Set to anything: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// What the generated reference says about each variable, in order.
-pub const DOCUMENTED: [(&str, &str); 18] = [
+pub const DOCUMENTED: [(&str, &str); 20] = [
     (LOG, "Which log lines are written: a level (`info`) or directives (`trawler::crawler=debug`). Default: `warn`."),
     (LOG_FORMAT, "How log lines are written: `text` (default) or `json`."),
     (CONTACT, "Whom a server's operator can write to: a URL or a mail address, sent in `User-Agent`."),
@@ -72,6 +78,8 @@ pub const DOCUMENTED: [(&str, &str); 18] = [
         "Where the records of `crawl` land: `redis`, the queue's Redis; `redis://…`, another one; `unix:///…`, the socket of the process that holds the store.",
     ),
     (STORE_SESSION, "The session of a store in Redis in which `crawl` works; without it, the latest."),
+    (NAMESPACE, "The namespace that `operator` serves. Default: the pod's own, or that of the kubeconfig."),
+    (POD_NAME, "Who an `operator` is among several: the name of its pod."),
     (NO_COLOR, "Set to anything but nothing: no colours."),
 ];
 

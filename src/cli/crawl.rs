@@ -181,7 +181,7 @@ async fn land_and_crawl(_queue: SharedQueue, _store: &str, _options: CrawlOption
 }
 
 /// SIGTERM and Ctrl-C ask for an orderly end.
-fn stop_on_signal(stop: &CancellationToken) {
+pub(super) fn stop_on_signal(stop: &CancellationToken) {
     let stop = stop.clone();
     tokio::spawn(async move {
         super::run::wait_for_signal().await;

@@ -5,6 +5,7 @@ mod crawl;
 mod demo;
 mod generate;
 mod init;
+mod operator;
 mod plan;
 mod queue;
 mod records;
@@ -49,6 +50,7 @@ enum Command {
     Validate(validate::ValidateArgs),
     Plan(plan::PlanArgs),
     Records(records::RecordsArgs),
+    Operator(operator::OperatorArgs),
     Crawl(crawl::CrawlArgs),
     Queue(queue::QueueArgs),
     Top(top::TopArgs),
@@ -100,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Validate(args) => validate::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
+        Command::Operator(args) => operator::main(&args, &cli.log),
         Command::Crawl(args) => crawl::main(&args, &cli.log),
         Command::Queue(args) => queue::main(args),
         Command::Top(args) => top::main(&args),
