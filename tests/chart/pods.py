@@ -51,3 +51,33 @@ def selectors(*paths):
             found = [s for s in of_kind(items, "Service") if selected(s["metadata"]["labels"], item["spec"]["selector"]["matchLabels"])]
             if [[port["name"] for port in service["spec"]["ports"]] for service in found] != [["metrics", "health"]]:
                 yield f"{path}: the ServiceMonitor selects {found}"
+
+
+def mounted(*paths):
+    """What pods refer to is there: in the release, made by the operator, or named by the values."""
+    for path in paths:
+        items = objects(path)
+        there = {(item["kind"], item["metadata"]["name"]) for item in items}
+        for _, _, spec in pods(items):
+            for container in spec["containers"]:
+                arguments = container.get("args", [])
+                if "--redis-secret" in arguments:
+                    there.add(("Secret", arguments[arguments.index("--redis-secret") + 1]))
+        if "external" in path:
+            there.add(("Secret", "harvest-redis"))
+        for owner, _, spec in pods(items):
+            wanted = {("ServiceAccount", spec["serviceAccountName"])} if "serviceAccountName" in spec else set()
+            for volume in spec.get("volumes", []):
+                wanted |= {("ConfigMap", volume["configMap"]["name"])} if "configMap" in volume else set()
+                wanted |= {("Secret", volume["secret"]["secretName"])} if "secret" in volume else set()
+            yield from (f"{path}: {owner} needs the {kind} {title}, which nobody makes" for kind, title in sorted(wanted - there))
+            volumes = {volume["name"] for volume in spec.get("volumes", [])} | claims(items, owner)
+            for container in spec["containers"]:
+                for mount in container.get("volumeMounts", []):
+                    if mount["name"] not in volumes:
+                        yield f"{path}: {owner} mounts {mount['name']}, which is no volume"
+
+
+def claims(items, owner):
+    templates = [item["spec"].get("volumeClaimTemplates", []) for item in items if name(item) == owner and item["kind"] == "StatefulSet"]
+    return {claim["metadata"]["name"] for found in templates for claim in found}

@@ -131,7 +131,7 @@ def schema():
 def open_objects(part, place):
     if isinstance(part, dict):
         is_free = place in ("trawler.properties.global", "trawler-crds.properties.global")
-        if part.get("type") == "object" and "additionalProperties" not in part and not is_free:
+        if part.get("type") == "object" and part.get("additionalProperties", True) is True and not is_free:
             yield f"{place} takes any key"
         for key, inner in part.items():
             yield from open_objects(inner, f"{place}.{key}")
