@@ -27,11 +27,12 @@ def definitions(default, crds, install):
 def kept(*paths):
     for path in paths:
         for item in of_kind(objects(path), "CustomResourceDefinition"):
-            if item["metadata"].get("annotations", {}).get("helm.sh/resource-policy") != "keep":
+            wanted = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false"}
+            if item["metadata"].get("annotations") != wanted:
                 yield f"{path}: {name(item)} goes with the release"
     for item in of_kind(objects("manifests/install.yaml"), "CustomResourceDefinition"):
         if "annotations" in item["metadata"]:
-            yield f"install.yaml: {name(item)} has annotations of Helm's"
+            yield f"install.yaml: {name(item)} has annotations of other tools"
 
 
 def versions():
