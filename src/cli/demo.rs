@@ -49,7 +49,13 @@ pub(super) fn main(args: DemoArgs, log: &LogOptions) -> u8 {
     start_logging(log, &display);
     block_on(async move {
         let latency = Duration::from_millis(args.latency_ms);
-        let federation = match DemoFederation::start(DemoOptions { first_port: FIRST_PORT, latency }).await {
+        let federation = match DemoFederation::start(DemoOptions {
+            first_port: FIRST_PORT,
+            latency,
+            ..DemoOptions::default()
+        })
+        .await
+        {
             Ok(federation) => federation,
             Err(error) => {
                 return fail(format_args!("the demo's servers can't listen on 127.0.0.1: {error}"), exit::FAILED);

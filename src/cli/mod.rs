@@ -7,6 +7,7 @@ mod generate;
 mod init;
 mod operator;
 mod plan;
+mod probe;
 mod queue;
 mod records;
 mod redis;
@@ -52,6 +53,7 @@ enum Command {
     Records(records::RecordsArgs),
     Operator(operator::OperatorArgs),
     Crawl(crawl::CrawlArgs),
+    Probe(probe::ProbeArgs),
     Queue(queue::QueueArgs),
     Top(top::TopArgs),
     Generate(generate::GenerateArgs),
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::main(&args),
         Command::Records(args) => records::main(args),
         Command::Operator(args) => operator::main(&args, &cli.log),
+        Command::Probe(args) => probe::main(&args),
         Command::Crawl(args) => crawl::main(&args, &cli.log),
         Command::Queue(args) => queue::main(args),
         Command::Top(args) => top::main(&args),

@@ -30,13 +30,22 @@ use collection::{Collection, PER_CHANGE};
 use server::{Site, World};
 
 /// How the federation is served.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct DemoOptions {
+    /// Where its servers listen.
+    pub address: Ipv4Addr,
     /// The port of the first node; the others follow. Free ones are taken if it is 0 or one of them is in use. The
     /// endpoint of a nested catalogue is part of its records' identity, so keeping the ports keeps the records.
     pub first_port: u16,
     /// How long each answer takes, so that progress can be watched.
     pub latency: Duration,
+}
+
+impl Default for DemoOptions {
+    /// On loopback, on free ports, at once.
+    fn default() -> Self {
+        Self { address: Ipv4Addr::LOCALHOST, first_port: 0, latency: Duration::ZERO }
+    }
 }
 
 /// The port that `trawler demo` asks for.
@@ -82,10 +91,10 @@ const NODES: [(&str, &[Collection], Site); 5] = [
 ];
 
 impl DemoFederation {
-    /// Serves the federation on 127.0.0.1, one port a node.
+    /// Serves the federation, one port a node.
     pub async fn start(options: DemoOptions) -> io::Result<Self> {
-        let listeners = match listen(options.first_port).await {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => listen(0).await?,
+        let listeners = match listen(options.address, options.first_port).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => listen(options.address, 0).await?,
             listeners => listeners?,
         };
         let world = Arc::new(World::new(options.latency));
@@ -144,11 +153,11 @@ impl DemoFederation {
     }
 }
 
-async fn listen(first_port: u16) -> io::Result<Vec<TcpListener>> {
+async fn listen(address: Ipv4Addr, first_port: u16) -> io::Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     for offset in 0_u16..5 {
         let port = if first_port == 0 { 0 } else { first_port.saturating_add(offset) };
-        listeners.push(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?);
+        listeners.push(TcpListener::bind((address, port)).await?);
     }
     Ok(listeners)
 }

@@ -71,8 +71,10 @@ pub(crate) fn build_job(input: &CrawlerJobInput<'_>) -> Job {
     ]
     .into();
     let crawler = &input.settings.crawler;
-    let mut pod_labels = crawler.pod_labels.clone();
-    pod_labels.extend(labels.clone());
+    // Those of the configuration are what NetworkPolicies know; those by which we know our own are nobody's to change.
+    let mut pod_labels = labels.clone();
+    pod_labels.extend(crawler.pod_labels.clone());
+    pod_labels.extend(labels.clone().into_iter().filter(|(key, _)| key.starts_with("trawler.dev/")));
     let mut pod_annotations = crawler.pod_annotations.clone();
     pod_annotations.extend(annotations.clone());
     let (name, uid) = input.crawl_run;

@@ -124,8 +124,12 @@ impl Metrics {
         set(&self.nodes, vec![("state", state.to_owned())], count);
     }
 
-    pub(crate) fn set_tasks(&self, state: &'static str, count: u64) {
-        set(&self.tasks, vec![("state", state.to_owned())], usize::try_from(count).unwrap_or(usize::MAX));
+    pub(crate) fn set_tasks<'a>(&self, counts: impl Iterator<Item = (&'a str, &'static str, i64)>) {
+        self.tasks.clear();
+        for (catalog, state, count) in counts {
+            let labels = vec![("catalog", catalog.to_owned()), ("state", state.to_owned())];
+            self.tasks.get_or_create(&labels).inc_by(count);
+        }
     }
 
     /// The nodes that were complete longest ago, and how long ago that is.

@@ -48,9 +48,8 @@ fn new_secret(namespace: &str, name: &str, instance: &str, acl: &[String]) -> Re
     let (owner, crawler) = (password()?, password()?);
     let mut lines: Vec<String> =
         acl.iter().zip([&owner, &crawler]).map(|(line, password)| line.replace("PASSWORD", password)).collect();
-    // Nobody else: the server's own user, which may do anything, is off. Probes ask with a user that may only ping.
-    lines.push("user default off".to_owned());
-    lines.push("user probe on nopass resetkeys resetchannels -@all +ping".to_owned());
+    // Nobody else: the user of who says no name may ping, for probes.
+    lines.push("user default reset on nopass -@all +ping".to_owned());
     let data = [(OWNER, owner), (CRAWLER, crawler), (USERS, lines.join("\n") + "\n")];
     let labels = [("app.kubernetes.io/name", "trawler"), ("app.kubernetes.io/instance", instance)];
     let labels: BTreeMap<String, String> =

@@ -57,15 +57,18 @@ pub(super) fn count(world: &World) {
     let (jobs, _) = caches.crawlers();
     world.metrics.set_tokens("budget", world.settings.tokens as usize);
     world.metrics.set_tokens("used", jobs.iter().filter(|job| !job.fate.has_ended()).count());
-    let (mut queued, mut delayed, mut leased) = (0_i64, 0_i64, 0_i64);
-    for status in runs.iter().filter(|run| !is_final(run)).filter_map(|run| run.status.as_ref()) {
-        queued += status.ledger.queued;
-        delayed += status.ledger.delayed;
-        leased += status.ledger.leased;
-    }
-    for (state, count) in [("queued", queued), ("delayed", delayed), ("leased", leased)] {
-        world.metrics.set_tasks(state, u64::try_from(count).unwrap_or(0));
-    }
+    let ledgers = runs.iter().filter(|run| !is_final(run)).filter_map(|run| Some((run, &run.status.as_ref()?.ledger)));
+    world.metrics.set_tasks(ledgers.flat_map(|(run, ledger)| {
+        let catalog = run.spec.catalog_ref.name.as_str();
+        [
+            ("queued", ledger.queued),
+            ("delayed", ledger.delayed),
+            ("leased", ledger.leased),
+            ("done", ledger.done),
+            ("dead", ledger.dead),
+        ]
+        .map(|(state, count)| (catalog, state, count))
+    }));
     let now = world.clock.now();
     let nodes = caches.nodes.state();
     let mut ages: Vec<(String, f64)> = Vec::new();

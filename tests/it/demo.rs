@@ -217,7 +217,7 @@ async fn manifests_name_every_node_where_it_listens() {
 async fn taken_ports_are_replaced_by_free_ones() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
     let first_port = taken.local_addr().expect("bound").port();
-    let options = DemoOptions { first_port, latency: Duration::ZERO };
+    let options = DemoOptions { first_port, ..DemoOptions::default() };
     let federation = DemoFederation::start(options).await.expect("there are others");
     assert_ne!(address_of(&federation, "harbour").port(), first_port);
 }
