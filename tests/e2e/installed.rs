@@ -12,6 +12,8 @@ use super::kubectl::{Namespace, condition, eventually, run, setting, tool};
 const VALUES: &str = "
 image: {repository: trawler.dev/trawler, tag: test, pullPolicy: Never}
 tokens: 4
+crds: {enabled: false}
+rbac: {aggregatedRoles: false}
 operator: {resources: {requests: {cpu: 10m, memory: 32Mi}}}
 crawler:
   resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 256Mi}}
