@@ -18,11 +18,11 @@ use super::places::Places;
 use crate::task::{CatalogName, RunId, TaskId};
 
 /// A step over many entries is written in portions of so many changes …
-const MAX_CHANGES: usize = 1000;
+const MAX_CHANGES: usize = 500;
 
 /// The first portion of a scan, and the largest: most scans end early.
 const FIRST_PORTION: usize = 64;
-const LARGEST_PORTION: usize = 1024;
+const LARGEST_PORTION: usize = 512;
 
 /// One step may write so much at once.
 const MAX_BYTES: usize = 256 << 20;

@@ -139,8 +139,8 @@ async fn crawlers_of_an_earlier_session_are_refused_once_a_later_one_has_come_to
     assert_eq!(all.iter().map(|record| record.key.id.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
-/// So many records take three portions to sweep.
-const MANY: usize = 2_500;
+/// So many records take five portions to sweep.
+const MANY: usize = 1_200;
 
 fn many(number: u8, ids: std::ops::Range<usize>) -> TaskEffects {
     let ids: Vec<String> = ids.map(|id| format!("r{id:05}")).collect();
