@@ -214,7 +214,6 @@ async fn a_crash_between_any_two_writes_leaves_what_repeating_makes_whole(step: 
         }
         assert!(read(&next, &run).await == undisturbed, "{step:?} was stopped after {writes} writes");
         if taken.is_ok() {
-            println!("{step:?}: {writes} writes");
             let is_in_portions = !matches!(step, Step::Finish);
             assert!(writes > if is_in_portions { 2 } else { 1 });
             return;
