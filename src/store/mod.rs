@@ -61,8 +61,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn pending_tasks(&self, run: &RunId, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, StoreError>;
 
     /// Starts (or goes on with) this run's traversal of a section. The number stays when a run is resumed; the attempt
-    /// is raised once by each process that has the store open. Crawlers of other processes come to the store through that
-    /// one ([`landing`]), so all crawlers of a run work on one attempt, and a process that is gone is fenced.
+    /// is raised once by each session: a process that has the store open, or whoever shares the session of one
+    /// ([`redis::Session`]). Crawlers of other processes come to the store through that one ([`landing`]) or in its session, so all
+    /// crawlers of a run work on one attempt, and a process that is gone is fenced.
     async fn open_traversal(&self, run: &RunId, section: &SectionKey) -> Result<Opened, StoreError>;
 
     /// Makes a task's effects durable, in one step, with what they cost its node. Feedback of kind `Page` for this section that the run knows already is a

@@ -49,6 +49,7 @@ mod queue_answers;
 mod real_data;
 mod real_data_dcat;
 mod records;
+mod shared_store;
 mod store_contract;
 mod stub_federation;
 mod telemetry;

@@ -12,6 +12,9 @@ use crate::store::tally::Tally;
 use crate::store::{CloseTraversal, DeletionGuard, Mode, SectionReport, StoreError, Traversal};
 use crate::task::{NodeName, RunId, SectionKey};
 
+/// So many records go together: what they cost must not keep others waiting where the tables are shared.
+const SWEPT_AT_ONCE: usize = 256;
+
 pub(in crate::store) fn close_traversal(
     tables: &mut impl Write,
     traversal: &Traversal,
@@ -381,7 +384,7 @@ fn sweep(
             if !entry.marks.deleted && row.marks(&entry).last_seen < verdict.sweep_below {
                 doomed.push((key.to_vec(), entry));
             }
-            Ok(if doomed.len() < CHUNK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            Ok(if doomed.len() < SWEPT_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         let mut feed = Feed::default();
         for (key, entry) in &doomed {
@@ -389,7 +392,7 @@ fn sweep(
         }
         feed.write(tables, run)?;
         row.records = row.records.saturating_sub(doomed.len() as u64);
-        if doomed.len() < CHUNK {
+        if doomed.len() < SWEPT_AT_ONCE {
             break;
         }
         left = left.saturating_sub(doomed.len() as u64);

@@ -3,6 +3,9 @@
 //! [`StoreLanding`] stands before the store, in the one process that has it open, and knows what all crawlers of a run
 //! share. Crawlers of that process are given it as it is; crawlers of other processes reach it through a socket
 //! ([`served`]). So each section is opened once, whoever works on it, and limits and counts hold over all of them.
+//!
+//! A store that crawlers reach themselves has a landing of its own ([`RedisLanding`](super::redis::RedisLanding)): what all share
+//! lies in it.
 
 mod followed;
 mod sections;

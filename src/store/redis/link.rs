@@ -21,7 +21,7 @@ const REPETITIONS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A lane that was not used for so long is given up: the server forgets a process's lanes a week after its last write.
-const LANE_AGE: Duration = Duration::from_secs(24 * 3600);
+const LANE_AGE: Duration = Duration::from_hours(24);
 
 /// So many fields at most are asked for, or written, by one command of the server.
 pub(super) const MAX_FIELDS: usize = 500;

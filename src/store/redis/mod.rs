@@ -6,7 +6,7 @@
 //!
 //! # Steps over many records
 //! Whatever goes over many entries (a sweep, the end of a run) pauses where what is written so far says the same after a crash,
-//! and is written in portions of about a thousand changes. A close is judged first, and the judgement is written down with the
+//! and is written in portions of some hundred changes. A close is judged first, and the judgement is written down with the
 //! traversal before the first record goes; whoever repeats the step carries it out and does not judge what is left. The same
 //! holds for sections that are gone, within the run. Counts of live records go down with each portion.
 //!

@@ -18,11 +18,15 @@ use super::places::Places;
 use crate::task::{CatalogName, RunId, TaskId};
 
 /// A step over many entries is written in portions of so many changes …
-const MAX_CHANGES: usize = 1000;
+const MAX_CHANGES: usize = 500;
 
 /// The first portion of a scan, and the largest: most scans end early.
 const FIRST_PORTION: usize = 64;
-const LARGEST_PORTION: usize = 1024;
+const LARGEST_PORTION: usize = 512;
+
+/// So many scans are looked at again when a step is written. More are of the edges of a node with many sections, whose
+/// traversals are all closed by the time that anybody asks which can be reached: nothing is added to them any more.
+const MAX_RANGES: usize = 1000;
 
 /// One step may write so much at once.
 const MAX_BYTES: usize = 256 << 20;
@@ -193,9 +197,12 @@ impl Tables {
         if written == Written::Changed {
             return Err(self.stale());
         }
-        // What was written is what is there; what was read before may be forgotten, so that memory does not grow.
+        // What was written is what is there; what was read before may be forgotten, so that memory does not grow. But the run
+        // must stay under way as long as the step goes on.
+        let run = Slot::of(Table::Runs, self.run.as_bytes());
+        let run = self.known.get_mut().remove_entry(&run);
         let kept = std::mem::take(&mut self.changes).into_iter().filter(|(slot, _)| slot.is_checked);
-        *self.known.get_mut() = kept.collect();
+        *self.known.get_mut() = run.into_iter().chain(kept).collect();
         self.ranges.get_mut().clear();
         self.payloads.clear();
         self.bytes = 0;
@@ -360,7 +367,7 @@ impl Read for Tables {
             }
             limit = (limit * 4).min(LARGEST_PORTION);
         }
-        if !matches!(table, Table::Records | Table::Changes) {
+        if !matches!(table, Table::Records | Table::Changes) && self.ranges.borrow().len() < MAX_RANGES {
             self.ranges.borrow_mut().push(Range { hash, from: first, to: end, count: counted });
         }
         Ok(())

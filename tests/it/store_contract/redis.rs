@@ -139,8 +139,31 @@ async fn crawlers_of_an_earlier_session_are_refused_once_a_later_one_has_come_to
     assert_eq!(all.iter().map(|record| record.key.id.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
-/// So many records take three portions to sweep.
-const MANY: usize = 2_500;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_is_slow_to_end_a_run_does_not_end_the_next_one() {
+    let settings = new_instance(false);
+    let one = open(&settings, Session::New).await;
+    let other = another(&settings, &one).await;
+    for _ in 0..4 {
+        let run = begin(&one).await;
+        let sections = (0..600).map(|number| task(&nested("acme", &number.to_string()), "1"));
+        one.seed(&run, &sections.collect::<Vec<_>>()).await.unwrap();
+        let end_and_begin = async |store: &RedisStore| {
+            store.finish_run(&run, "{}").await?;
+            Ok::<_, StoreError>(begin(store).await)
+        };
+        let next = match tokio::join!(end_and_begin(&one), end_and_begin(&other)) {
+            (Ok(next), Err(StoreError::NoSuchRun { .. })) | (Err(StoreError::NoSuchRun { .. }), Ok(next)) => next,
+            ended => panic!("one of them ends it: {ended:?}"),
+        };
+        let unfinished = one.unfinished_run(&catalog()).await.unwrap();
+        assert_eq!(unfinished.map(|state| state.run).as_ref(), Some(&next));
+        other.finish_run(&next, "{}").await.unwrap();
+    }
+}
+
+/// So many records take five portions to sweep.
+const MANY: usize = 1_200;
 
 fn many(number: u8, ids: std::ops::Range<usize>) -> TaskEffects {
     let ids: Vec<String> = ids.map(|id| format!("r{id:05}")).collect();
@@ -214,7 +237,6 @@ async fn a_crash_between_any_two_writes_leaves_what_repeating_makes_whole(step: 
         }
         assert!(read(&next, &run).await == undisturbed, "{step:?} was stopped after {writes} writes");
         if taken.is_ok() {
-            println!("{step:?}: {writes} writes");
             let is_in_portions = !matches!(step, Step::Finish);
             assert!(writes > if is_in_portions { 2 } else { 1 });
             return;
