@@ -190,7 +190,6 @@ async fn about_to_sweep(store: &dyn Store) -> (RunId, Traversal) {
 enum Step {
     CommitThatCloses,
     Close,
-    CutShortAfterClose,
     RemoveNode,
     Finish,
 }
@@ -205,12 +204,6 @@ async fn take(store: &dyn Store, step: Step, run: &RunId, traversal: &Traversal)
         Step::Close => {
             store.commit(traversal, ten()).await?;
             store.close_traversal(traversal, unguarded()).await.map(drop)
-        }
-        Step::CutShortAfterClose => {
-            store.commit(traversal, ten()).await?;
-            let closed = store.close_traversal(traversal, unguarded()).await.map(drop);
-            // Whoever goes on says so in another way: what was judged stands.
-            if closed.is_err() { closed } else { store.cut_short(run, closing()).await }
         }
         Step::RemoveNode => store.sweep_removed_node(run, &"acme".into(), unguarded()).await.map(drop),
         Step::Finish => {
@@ -255,11 +248,6 @@ async fn a_sweep_that_is_interrupted_is_ended_by_closing_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_sweep_that_is_interrupted_is_ended_by_cutting_the_run_short() {
-    a_crash_between_any_two_writes_leaves_what_repeating_makes_whole(Step::CutShortAfterClose).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_removed_nodes_sweep_that_is_interrupted_is_ended_by_repeating_it() {
     a_crash_between_any_two_writes_leaves_what_repeating_makes_whole(Step::RemoveNode).await;
 }
@@ -269,18 +257,49 @@ async fn a_run_whose_end_is_interrupted_is_ended_by_repeating_it() {
     a_crash_between_any_two_writes_leaves_what_repeating_makes_whole(Step::Finish).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_traversal_that_is_being_closed_takes_nothing_more_and_is_ended_by_whoever_opens_it() {
+/// A run whose only section was judged and half swept when its process died, and a handle of the next session.
+async fn half_swept() -> (RedisStore, RunId) {
     let settings = new_instance(false);
     let store = open(&settings, Session::New).await;
     let (run, of_run) = about_to_sweep(&store).await;
     store.die_after(3);
     assert!(take(&store, Step::Close, &run, &of_run).await.is_err());
     let next = open(&settings, Session::New).await;
-    let sections = next.sections(&catalog(), &"acme".into()).await.unwrap();
-    assert!(sections[0].records > 10 && sections[0].records < MANY as u64, "it was stopped in the middle");
-    let Opened::Closed { report } = next.open_traversal(&run, &root("acme")).await.unwrap() else { panic!("open") };
-    assert_eq!((report.unchanged, report.deleted, report.partial), (10, MANY as u64 - 10, None));
+    let left = next.sections(&catalog(), &"acme".into()).await.unwrap()[0].records;
+    assert!(left > 10 && left < MANY as u64, "{left} records are left: it was not stopped in the middle");
+    (next, run)
+}
+
+/// It was carried out as it was judged.
+async fn assert_swept(store: &RedisStore, report: Option<&SectionReport>) {
+    let told = report.map(|report| (report.unchanged, report.deleted, report.partial.as_deref()));
+    assert!(told.is_none_or(|told| told == (10, MANY as u64 - 10, None)), "{told:?}");
+    let state = store.sections(&catalog(), &"acme".into()).await.unwrap().remove(0);
+    assert_eq!((state.records, state.last_complete, state.held), (10, 2, None));
+    let deleted = store.changes(&catalog(), MANY as u64, usize::MAX).await.unwrap();
+    let of_kind = deleted.iter().filter(|change| change.kind == ChangeKind::Deleted).count();
+    assert_eq!((of_kind, deleted.len()), (MANY - 10, MANY - 10));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_was_judged_is_carried_out_by_whoever_opens_the_traversal_next() {
+    let (store, run) = half_swept().await;
+    let Opened::Closed { report } = store.open_traversal(&run, &root("acme")).await.unwrap() else { panic!("open") };
+    assert_swept(&store, Some(&report)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_was_judged_is_carried_out_when_the_run_is_cut_short() {
+    let (store, run) = half_swept().await;
+    store.cut_short(&run, closing()).await.unwrap();
+    assert_swept(&store, store.reports(&run).await.unwrap().first()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_was_judged_is_carried_out_when_the_run_ends() {
+    let (store, run) = half_swept().await;
+    store.finish_run(&run, "{}").await.unwrap();
+    assert_swept(&store, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
