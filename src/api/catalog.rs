@@ -87,6 +87,10 @@ pub struct Schedule {
     /// Mode of the runs.
     #[serde(default)]
     pub mode: RunMode,
+    /// Time over which the moments of many Catalogs are spread: each is shifted by a part of it that follows from the names of
+    /// Catalog and schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<KubeDuration>,
 }
 
 /// What happens when a run is due while one of the same mode is active.

@@ -53,6 +53,19 @@ use super::{ByteSize, KubeDuration, ObjectRef};
         description = "When it was last crawled."
     ),
     printcolumn(
+        name = "Fresh",
+        type_ = "date",
+        json_path = ".status.lastCompleteAt",
+        description = "When all of it was read last."
+    ),
+    printcolumn(
+        name = "Health",
+        type_ = "string",
+        json_path = ".status.health",
+        description = "Online, Offline or Dead.",
+        priority = 1
+    ),
+    printcolumn(
         name = "Status",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].message",
@@ -335,6 +348,21 @@ pub struct CatalogNodeStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub protocol: Option<String>,
+    /// Whether it could be read lately. Offline and Dead nodes are tried less often, as the Catalog's nodeHealth says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<CatalogNodeHealth>,
+    /// Runs in a row in which nothing of it could be read.
+    pub failures_in_row: i64,
+    /// Until when runs leave it out because it can't be read, unless they name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::api::crd::time")]
+    pub next_try_at: Option<Time>,
+    /// When all of its sections were complete last: how old the oldest of its records may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::api::crd::time")]
+    pub last_complete_at: Option<Time>,
+    /// True: records are held that the last crawl could not read again.
+    pub stale: bool,
     /// Records held of the node.
     pub records: i64,
     /// Sections of the node: its own catalogue and nested ones.
@@ -346,6 +374,17 @@ pub struct CatalogNodeStatus {
     /// The last crawl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_crawl: Option<LastCrawl>,
+}
+
+/// Whether a node could be read lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CatalogNodeHealth {
+    /// It is tried in every run.
+    Online,
+    /// It failed again and again, and is tried less often.
+    Offline,
+    /// It has failed for long, and is tried rarely.
+    Dead,
 }
 
 /// The last crawl of a node.

@@ -193,6 +193,10 @@ pub struct CrawlRunStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::api::crd::time")]
     pub finished_at: Option<Time>,
+    /// When the run may end, if it goes on as until now. Absent while nothing can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::api::crd::time")]
+    pub estimated_end: Option<Time>,
     /// Tasks by state; discovered is the sum of all others.
     pub ledger: LedgerStatus,
     /// Records by what the run did with them.

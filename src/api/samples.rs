@@ -17,6 +17,7 @@ const LABEL: (&str, &str) = ("federation", "mobility");
 /// A Catalog of everything labelled `federation: mobility`, crawled every night and looked at every hour.
 pub fn catalog() -> Catalog {
     let schedule = |name: &str, cron: &str, time_zone: &str, mode| Schedule {
+        jitter: None,
         name: name.to_owned(),
         cron: cron.to_owned(),
         time_zone: time_zone.to_owned(),

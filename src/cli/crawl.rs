@@ -49,6 +49,9 @@ pub(super) struct CrawlArgs {
     /// The session of a store in Redis, as its owner tells it; without it, the latest
     #[arg(long, value_name = "SESSION", env = config::STORE_SESSION)]
     store_session: Option<SessionId>,
+    /// With nothing to do, stay for so many seconds, and end if what is left waits for longer; without it, until nothing is left
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    linger: Option<u64>,
     /// Read Secrets from standard input, too, as JSON: {"NAME": {"KEY": "VALUE"}}
     #[arg(long, help_heading = "Secrets")]
     secrets_stdin: bool,
@@ -70,6 +73,7 @@ Exit codes:
   22   the queue has lost the run, or could not be reached for a minute
   23   another crawler has taken its place
   24   the store is gone: the process that held it, or the server
+  25   idle for as long as --linger, and what is left waits for longer
   143  told to end (SIGTERM), and did so in order";
 
 pub(super) fn main(args: &CrawlArgs, log: &LogOptions) -> u8 {
@@ -91,6 +95,7 @@ pub(super) fn main(args: &CrawlArgs, log: &LogOptions) -> u8 {
         http: args.http.config(),
         secrets,
         stop: CancellationToken::new(),
+        linger: args.linger.map(std::time::Duration::from_secs),
         clock,
     };
     block_on(async move {

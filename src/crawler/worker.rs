@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use thiserror::Error;
 use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, info, warn};
 
@@ -26,6 +27,7 @@ pub struct Crawler {
     context: Arc<CrawlContext>,
     stop: CancellationToken,
     grace: Option<Duration>,
+    linger: Option<Duration>,
 }
 
 /// Why a crawler ended, in order.
@@ -35,6 +37,8 @@ pub enum CrawlEnd {
     Drained,
     /// The run was frozen; work in flight was finished.
     Frozen,
+    /// It had nothing to do for as long as it may linger, and what is left waits for longer.
+    Idle,
     /// It was told to stop; work in flight was finished.
     Stopped,
 }
@@ -53,13 +57,20 @@ pub enum CrawlerError {
 impl Crawler {
     /// A crawler for a run. It ends early, in order, when `stop` is cancelled.
     pub fn new(context: Arc<CrawlContext>, stop: CancellationToken) -> Self {
-        Self { context, stop, grace: None }
+        Self { context, stop, grace: None, linger: None }
     }
 
     /// Told to stop, it finishes what is under way for so long; what is left then is put back untried.
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Self { grace: Some(grace), ..self }
+    }
+
+    /// With nothing to do it stays for so long, and for as long as something may be done within that; then it ends. Otherwise it
+    /// stays until nothing is left.
+    #[must_use]
+    pub fn with_linger(self, linger: Option<Duration>) -> Self {
+        Self { linger, ..self }
     }
 
     /// Joins with a token and works until nothing is left. The caller releases the token afterwards.
@@ -72,6 +83,7 @@ impl Crawler {
             request,
             holder,
             is_unsure: false,
+            idle_since: None,
             tasks: JoinSet::new(),
             leases: HashMap::new(),
             finished: Vec::new(),
@@ -96,6 +108,15 @@ impl Crawler {
     }
 }
 
+/// Returns when a crawler that has nothing to do may end. Never, if it may not, or has lingered already and waits for something
+/// that is near.
+async fn lingered(idle_since: Option<Instant>, linger: Option<Duration>) {
+    match idle_since.zip(linger).map(|(since, linger)| since + linger) {
+        Some(end) if end > Instant::now() => tokio::time::sleep_until(end).await,
+        _ => std::future::pending().await,
+    }
+}
+
 /// What a crawler has under way.
 struct Shift<'a> {
     crawler: &'a Crawler,
@@ -103,6 +124,8 @@ struct Shift<'a> {
     holder: Arc<Holder>,
     /// A claim was not answered: the queue may have leased tasks to this crawler that it does not know of.
     is_unsure: bool,
+    /// Since when it has had nothing to do.
+    idle_since: Option<Instant>,
     tasks: JoinSet<Finished>,
     leases: HashMap<Id, (LeaseRef, SectionKey)>,
     finished: Vec<Settlement>,
@@ -134,9 +157,11 @@ impl Shift<'_> {
                 let permits_last_until = context.clock.now() + PERMIT_LASTS;
                 match self.settle_and_claim(room).await {
                     Ok(Claim::Tasks(claimed)) => {
+                        self.idle_since = None;
                         self.start(claimed, permits_last_until).await?;
                         continue;
                     }
+                    Ok(Claim::Wait { until, .. }) if self.has_lingered(until) => return Ok(CrawlEnd::Idle),
                     Ok(Claim::Wait { until, sequence }) => come_back = Some((until, sequence)),
                     Ok(Claim::Drained) if self.tasks.is_empty() => return Ok(CrawlEnd::Drained),
                     Ok(Claim::Frozen) if self.tasks.is_empty() => return Ok(CrawlEnd::Frozen),
@@ -161,11 +186,24 @@ impl Shift<'_> {
             tokio::select! {
                 Some(done) = self.tasks.join_next_with_id() => self.finish(done)?,
                 woken = wake => woken?,
+                () = lingered(self.idle_since, self.crawler.linger), if come_back.is_some() => {}
                 _ = renewal.tick() => self.renew().await?,
                 () = self.crawler.stop.cancelled(), if !stopped => {}
                 () = &mut grace_ends => return Ok(CrawlEnd::Stopped),
             }
         }
+    }
+
+    /// Whether it has had nothing to do for as long as it may, and will have nothing for as long again.
+    fn has_lingered(&mut self, until: Timestamp) -> bool {
+        if !self.tasks.is_empty() {
+            self.idle_since = None;
+            return false;
+        }
+        let idle_since = *self.idle_since.get_or_insert_with(Instant::now);
+        let Some(linger) = self.crawler.linger else { return false };
+        let left = Duration::try_from(until.duration_since(self.crawler.context.clock.now())).unwrap_or_default();
+        idle_since.elapsed() >= linger && left >= linger
     }
 
     /// Takes its own place anew: what the queue leased to it without its knowledge is put back, uncharged.

@@ -45,6 +45,8 @@ pub struct CrawlOptions {
     pub secrets: SecretSources,
     /// Cancelled to ask for an orderly end.
     pub stop: CancellationToken,
+    /// With nothing to do it stays for so long; `None`: until nothing is left.
+    pub linger: Option<Duration>,
     /// Time.
     pub clock: SharedClock,
 }
@@ -68,12 +70,14 @@ pub enum CrawlExit {
     Fenced,
     /// The store is gone: with the process that held it, if that is another one.
     StoreLost,
+    /// What is left waits for longer than it lingers.
+    Idle,
     /// It was told to end, and did so in order.
     Terminated,
 }
 
 impl CrawlExit {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Drained,
         Self::Failed,
         Self::Configuration,
@@ -82,6 +86,7 @@ impl CrawlExit {
         Self::QueueLost,
         Self::Fenced,
         Self::StoreLost,
+        Self::Idle,
         Self::Terminated,
     ];
 
@@ -96,6 +101,7 @@ impl CrawlExit {
             Self::QueueLost => 22,
             Self::Fenced => 23,
             Self::StoreLost => 24,
+            Self::Idle => 25,
             Self::Terminated => 143,
         }
     }
@@ -198,7 +204,7 @@ pub async fn crawl(queue: SharedQueue, landing: SharedLanding, options: CrawlOpt
         patience,
     };
     let stop = options.stop.child_token();
-    let crawler = Crawler::new(Arc::new(context), stop.clone()).with_grace(GRACE);
+    let crawler = Crawler::new(Arc::new(context), stop.clone()).with_grace(GRACE).with_linger(options.linger);
     let end_in_time = async {
         tokio::select! {
             () = reached(brief.deadline, options.clock.as_ref()) => stop.cancel(),
@@ -216,6 +222,7 @@ pub async fn crawl(queue: SharedQueue, landing: SharedLanding, options: CrawlOpt
     match end {
         Ok(CrawlEnd::Drained) => CrawlOutcome::new(CrawlExit::Drained),
         Ok(CrawlEnd::Frozen) => CrawlOutcome::new(CrawlExit::Frozen),
+        Ok(CrawlEnd::Idle) => CrawlOutcome::new(CrawlExit::Idle),
         Ok(CrawlEnd::Stopped) if options.stop.is_cancelled() => CrawlOutcome::new(CrawlExit::Terminated),
         Ok(CrawlEnd::Stopped) => CrawlOutcome::new(CrawlExit::Deadline),
         Err(error) => error.into(),

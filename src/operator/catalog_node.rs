@@ -12,8 +12,9 @@ use super::error::OperatorError;
 use super::world::{NodeNote, World};
 use crate::api::conditions::{READY, STALLED, ready};
 use crate::api::times::time_of;
-use crate::api::{Catalog, CatalogNode, CatalogNodeStatus, LastCrawl};
-use crate::planner::{policy_name_of, unusable};
+use crate::api::{Catalog, CatalogNode, CatalogNodeHealth, CatalogNodeStatus, LastCrawl};
+use crate::planner::{Health, health, policy_name_of, unusable};
+use crate::run::health::observation_of;
 use crate::store::NodeState;
 use crate::task::{CatalogName, NodeName};
 
@@ -39,6 +40,7 @@ async fn pass(node: &CatalogNode, world: &World) -> Result<Action, OperatorError
     let generation = node.metadata.generation;
     let (known, sections) = observe(node, world).await?;
     let said = judge(node, world);
+    let health = known.as_ref().map(|known| known.health(node, world));
     let said_of_it = world.memory().notes.get(&NodeName::from(node.name_any().as_str())).cloned();
     let policies = world.caches.policies.state();
     let status = CatalogNodeStatus {
@@ -49,6 +51,15 @@ async fn pass(node: &CatalogNode, world: &World) -> Result<Action, OperatorError
             .map(|note| note.protocol.clone())
             .filter(|protocol| !protocol.is_empty())
             .or(before.protocol.clone()),
+        health: health.map(|health| match health {
+            Health::Online => CatalogNodeHealth::Online,
+            Health::Offline(_) => CatalogNodeHealth::Offline,
+            Health::Dead(_) => CatalogNodeHealth::Dead,
+        }),
+        failures_in_row: known.as_ref().map_or(0, |known| known.state.failures_in_row.into()),
+        next_try_at: health.and_then(|health| health.outage()).map(|outage| time_of(outage.next_try)),
+        last_complete_at: known.as_ref().and_then(|known| known.state.last_succeeded_at).map(time_of),
+        stale: known.as_ref().is_some_and(|known| known.state.records > 0 && known.state.failures_in_row > 0),
         records: known.as_ref().map_or(0, |known| i64::try_from(known.state.records).unwrap_or(i64::MAX)),
         sections,
         throttle_policy: policy_name_of(node, policies.iter().map(AsRef::as_ref)),
@@ -67,6 +78,13 @@ struct Known {
 }
 
 impl Known {
+    /// As the Catalog that read it last judges it.
+    fn health(&self, node: &CatalogNode, world: &World) -> Health {
+        let catalog = world.caches.catalogs.get(&ObjectRef::new(self.catalog.as_str()).within(&world.namespace));
+        let settings = catalog.map(|catalog| catalog.spec.node_health.clone()).unwrap_or_default();
+        health(&observation_of(&self.state), &node.spec, &settings)
+    }
+
     /// The last crawl. Which run it was the store does not know: a run of this process has told, or the status before did.
     fn last_crawl(&self, note: Option<&NodeNote>, before: Option<&LastCrawl>) -> Option<LastCrawl> {
         let finished_at = time_of(self.state.last_crawled_at?);

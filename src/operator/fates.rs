@@ -111,7 +111,8 @@ fn how_it_ended(pod: &Pod) -> (bool, bool) {
         _ if was_taken => (false, false),
         // The deadline of the Job: the crawler should have ended before.
         Some(_) if reason == Some("DeadlineExceeded") => (false, false),
-        Some((CONFIGURATION, ..)) => (false, false),
+        // Nothing was under way that could be charged, but starting another one at once would come to the same.
+        Some((CONFIGURATION, ..)) => (true, false),
         Some((_, why, _)) if matches!(why, Some("ContainerStatusUnknown" | "ContainerCannotRun" | "StartError")) => {
             (false, false)
         }

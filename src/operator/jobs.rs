@@ -36,6 +36,9 @@ const REDIS_DIR: &str = "/etc/trawler/redis";
 /// Secrets that a crawler pod has, at most: each is a part of one volume.
 pub(crate) const MAX_SECRETS: usize = 64;
 
+/// A crawler without work stays for so long: starting a pod takes some seconds, so that a short wait is not worth a new one.
+const LINGER_SECONDS: u32 = 30;
+
 /// How much longer than the run a Job may last: a backstop, since its deletion takes the logs with it.
 const DEADLINE_GRACE_SECONDS: i64 = 300;
 
@@ -215,7 +218,7 @@ fn container(input: &CrawlerJobInput<'_>, class: &CrawlerClass, mounts: Vec<Volu
         name: "crawler".to_owned(),
         image: Some(crawler.image.clone()),
         image_pull_policy: crawler.image_pull_policy.clone(),
-        args: Some(vec!["crawl".to_owned()]),
+        args: Some(vec!["crawl".to_owned(), "--linger".to_owned(), LINGER_SECONDS.to_string()]),
         env: Some(environment(input)),
         resources: Some(resources(crawler.resources.as_ref(), class.resources.as_ref(), input.resources)),
         security_context: Some(SecurityContext {

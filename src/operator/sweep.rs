@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use super::crawl_run::is_final;
 use super::error::OperatorError;
 use super::world::World;
+use crate::api::CatalogNodeHealth;
 use crate::api::times::moment_of;
 use crate::planner::RunBrief;
 use crate::queue::QueueError;
@@ -72,19 +73,23 @@ pub(super) fn count(world: &World) {
     let now = world.clock.now();
     let nodes = caches.nodes.state();
     let mut ages: Vec<(String, f64)> = Vec::new();
-    let (mut stale, mut never) = (0, 0);
+    let (mut online, mut offline, mut dead, mut stale) = (0, 0, 0, 0);
     for node in &nodes {
-        match node.status.as_ref().and_then(|status| status.last_crawl.as_ref()) {
-            Some(last) => {
-                stale += usize::from(!last.complete);
-                ages.push((node.name_any(), now.duration_since(moment_of(&last.finished_at)).as_secs_f64().max(0.0)));
-            }
-            None => never += 1,
+        let Some(status) = &node.status else { continue };
+        match status.health {
+            Some(CatalogNodeHealth::Online) => online += 1,
+            Some(CatalogNodeHealth::Offline) => offline += 1,
+            Some(CatalogNodeHealth::Dead) => dead += 1,
+            None => {}
+        }
+        stale += usize::from(status.stale);
+        if let Some(complete) = &status.last_complete_at {
+            ages.push((node.name_any(), now.duration_since(moment_of(complete)).as_secs_f64().max(0.0)));
         }
     }
-    world.metrics.set_nodes("stale", stale);
-    world.metrics.set_nodes("never_crawled", never);
-    world.metrics.set_nodes("all", nodes.len());
+    for (state, count) in [("online", online), ("offline", offline), ("dead", dead), ("stale", stale)] {
+        world.metrics.set_nodes(state, count);
+    }
     ages.sort_by(|a, b| b.1.total_cmp(&a.1));
     ages.truncate(OLDEST);
     world.metrics.set_freshness(ages.iter().map(|(name, age)| (name.as_str(), *age)));

@@ -101,6 +101,8 @@ pub struct CrewPlan {
     pub stops: Vec<u32>,
     /// Tokens that can be taken, in this order. Where a Job that has ended has the name, it is deleted first.
     pub free: Vec<u32>,
+    /// No crawler is started before: those before ended badly, one after the other.
+    pub not_before: Option<Timestamp>,
 }
 
 /// Decides it. Pure.
@@ -141,7 +143,29 @@ pub fn plan_crew(snapshot: &CrewSnapshot<'_>) -> CrewPlan {
     }
     ended.sort_unstable();
     free.extend(ended.into_iter().map(|(_, token)| token));
-    CrewPlan { leaves, stops, free }
+    let not_before = not_before(own()).filter(|moment| *moment > snapshot.now);
+    CrewPlan { leaves, stops, free, not_before }
+}
+
+/// The pause after the first crawler that ended badly; it doubles with each that is still there to be seen.
+const FIRST_PAUSE_SECONDS: i64 = 2;
+/// The longest.
+const LONGEST_PAUSE_SECONDS: i64 = 300;
+
+/// Crawlers that come to nothing are started ever more slowly. One that ended in order after them begins anew.
+fn not_before<'a>(own: impl Iterator<Item = &'a CrawlerJob>) -> Option<Timestamp> {
+    let mut ends: Vec<(Timestamp, bool)> = own
+        .filter_map(|job| match job.fate {
+            CrawlerFate::Ended { at, in_order, crashed } => Some((at, in_order || !crashed)),
+            _ => None,
+        })
+        .collect();
+    ends.sort_unstable();
+    let in_a_row = ends.iter().rev().take_while(|(_, is_fine)| !is_fine).count();
+    let (last, _) = ends.last().filter(|_| in_a_row > 0)?;
+    let doublings = u32::try_from(in_a_row - 1).unwrap_or(u32::MAX).min(10);
+    let pause = (FIRST_PAUSE_SECONDS << doublings).min(LONGEST_PAUSE_SECONDS);
+    last.checked_add(jiff::SignedDuration::from_secs(pause)).ok()
 }
 
 #[cfg(test)]
@@ -215,6 +239,18 @@ mod tests {
             [4, 5, 2, 1],
             "0 ended a moment ago, and its run may not have seen it"
         );
+    }
+
+    #[test]
+    fn crawlers_that_end_badly_one_after_the_other_are_started_ever_more_slowly() {
+        let bad = |token: u32, second: i64| job(token, "a", ended(second, true, false));
+        let fine = |token: u32, second: i64| job(token, "a", ended(second, false, true));
+        let wait = |jobs: &[CrawlerJob]| plan(jobs, &[], &[], 9, 9).not_before;
+        assert_eq!(wait(&[bad(0, 99)]), Some(at(101)));
+        assert_eq!(wait(&[bad(0, 97), bad(1, 98), bad(2, 99)]), Some(at(107)));
+        assert_eq!(wait(&[bad(0, 97), bad(1, 98), fine(2, 99)]), None);
+        assert_eq!(wait(&[bad(0, 90)]), None, "its pause is over");
+        assert_eq!(wait(&[job(0, "b", ended(99, true, false))]), None, "another run's");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod brief;
 mod budgets;
 mod crew;
+mod estimate;
 mod execution_plan;
 mod health;
 mod hours;
@@ -23,6 +24,7 @@ pub use budgets::{
     DEFAULT_BUDGET, ORIGIN_PROTECTION, describe_default_budget, policy_name_of, target_owner, unusable_hours,
 };
 pub use crew::{CrawlerFate, CrawlerJob, CrewPlan, CrewSnapshot, Leave, plan_crew};
+pub use estimate::{LaneLoad, estimate_end};
 pub use execution_plan::{ExecutionPlan, Phase, SkipReason, SkippedNode, Step, Verdict};
 pub use health::{Health, Outage, health, spec_hash};
 pub use plan_run::{demand, plan_run, run_config};

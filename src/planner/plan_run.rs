@@ -22,6 +22,9 @@ const MAX_CHARGES: u32 = 3;
 /// Allowed hours of a run without a deadline are worked out for so long: longer than any period that a limit may have.
 const HOURS_AHEAD: Duration = Duration::from_hours(35 * 24);
 
+/// A crawler is started so long before a gate opens: a pod takes some seconds to start.
+const START_AHEAD: Duration = Duration::from_secs(3);
+
 /// Look again after this long when nothing else asks for it.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
@@ -71,7 +74,7 @@ pub fn plan_run(snapshot: &RunSnapshot) -> ExecutionPlan {
             if queue.frozen {
                 steps.push(Step::Thaw);
             }
-            steps.extend(start_crawlers(snapshot, &node_configs, wanted_tasks(queue, running)));
+            steps.extend(start_crawlers(snapshot, &node_configs, wanted_tasks(snapshot, queue)));
             look_again_at = Some(earliest(snapshot.now + LOOK_AGAIN, deadline));
             Phase::Active
         }
@@ -105,9 +108,15 @@ pub fn run_config(snapshot: &RunSnapshot) -> RunConfig {
 
 /// The tasks that crawlers are wanted for: what is ready and what is under way. A run with work but without a crawler
 /// wants one even if everything waits at gates: somebody must be there when one opens.
-fn wanted_tasks(queue: QueueObservation, running: usize) -> u64 {
+fn wanted_tasks(snapshot: &RunSnapshot, queue: QueueObservation) -> u64 {
+    let running = snapshot.crawlers.iter().any(|crawler| crawler.running);
     let wanted = queue.ready + queue.ledger.leased;
-    if running == 0 && !queue.ledger.is_drained() { wanted.max(1) } else { wanted }
+    if running || queue.ledger.is_drained() {
+        return wanted;
+    }
+    let opens_soon = queue.next_opening.is_none_or(|at| at <= snapshot.now + START_AHEAD);
+    let is_there_in_time = !snapshot.starts_for_eligible_work_only || opens_soon;
+    if is_there_in_time { wanted.max(1) } else { wanted }
 }
 
 /// Crawlers that have a full load of the wanted tasks, within the run's tokens; one at least for each group.
@@ -153,10 +162,7 @@ pub fn demand(snapshot: &RunSnapshot) -> u32 {
     match snapshot.queue {
         _ if snapshot.spec.settings.suspend || snapshot.interrupted => 0,
         None => needed_crawlers(snapshot, &nodes, nodes.len() as u64),
-        Some(queue) => {
-            let running = snapshot.crawlers.iter().filter(|crawler| crawler.running).count();
-            needed_crawlers(snapshot, &nodes, wanted_tasks(queue, running))
-        }
+        Some(queue) => needed_crawlers(snapshot, &nodes, wanted_tasks(snapshot, queue)),
     }
 }
 

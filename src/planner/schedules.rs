@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use jiff02::tz::TimeZone;
 
 use crate::api::schedules::{ScheduleError, parse_cron, parse_time_zone};
@@ -76,7 +76,7 @@ pub fn plan_schedules(snapshot: &ScheduleSnapshot<'_>) -> Result<SchedulePlan, S
     for schedule in &spec.schedules {
         let known = status.schedules.iter().find(|known| known.name == schedule.name);
         let handled = known.and_then(|known| known.last_schedule_time.as_ref()).map_or(created, moment_of);
-        let moments = Moments::of(schedule)?;
+        let moments = Moments::of(schedule, name)?;
         plan.next = match (plan.next, moments.after(snapshot.now)) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -156,34 +156,51 @@ fn beyond_history(snapshot: &ScheduleSnapshot<'_>) -> BTreeSet<String> {
     surplus
 }
 
+/// The same part of the jitter each time: whoever looks again comes to the same moment.
+fn shift_of(schedule: &Schedule, catalog: &str) -> SignedDuration {
+    let jitter = schedule.jitter.map_or(0, |jitter| jitter.get().as_secs());
+    let digest = blake3::hash(format!("{catalog}/{}", schedule.name).as_bytes());
+    let number = digest.as_bytes().iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let seconds = if jitter == 0 { 0 } else { number % jitter };
+    SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(0))
+}
+
 /// The moments of a schedule.
 struct Moments {
     cron: croner::Cron,
     zone: TimeZone,
+    /// Each comes so much later than the expression says.
+    shift: SignedDuration,
 }
 
 impl Moments {
-    fn of(schedule: &Schedule) -> Result<Self, ScheduleError> {
+    fn of(schedule: &Schedule, catalog: &str) -> Result<Self, ScheduleError> {
         let cron = parse_cron(&schedule.cron)?;
         parse_time_zone(&schedule.time_zone)?;
         let unknown = |_| ScheduleError::NotATimeZone(schedule.time_zone.clone());
-        Ok(Self { cron, zone: TimeZone::get(&schedule.time_zone).map_err(unknown)? })
+        let shift = shift_of(schedule, catalog);
+        Ok(Self { cron, zone: TimeZone::get(&schedule.time_zone).map_err(unknown)?, shift })
     }
 
     /// The first one after a moment, if there is one in the years that calendars know.
     fn after(&self, moment: Timestamp) -> Option<Timestamp> {
         let next = self.cron.find_next_occurrence(&self.wall(moment)?, false).ok()?;
-        Timestamp::from_second(next.timestamp().as_second()).ok()
+        self.shifted(&next)
     }
 
     fn at_or_before(&self, moment: Timestamp) -> Option<Timestamp> {
         let last = self.cron.find_previous_occurrence(&self.wall(moment)?, true).ok()?;
-        Timestamp::from_second(last.timestamp().as_second()).ok()
+        self.shifted(&last)
     }
 
     fn wall(&self, moment: Timestamp) -> Option<jiff02::Zoned> {
+        let moment = moment.checked_sub(self.shift).ok()?;
         let moment = jiff02::Timestamp::from_microsecond(moment.as_microsecond()).ok()?;
         Some(moment.to_zoned(self.zone.clone()))
+    }
+
+    fn shifted(&self, at: &jiff02::Zoned) -> Option<Timestamp> {
+        Timestamp::from_second(at.timestamp().as_second()).ok()?.checked_add(self.shift).ok()
     }
 }
 
@@ -237,6 +254,24 @@ mod tests {
         assert_eq!(due.next, Some(at("2026-12-01T01:00:00Z")));
         let again = plan(&catalog(json!({}), Some("2026-11-30T01:00:00Z")), "2026-11-30T01:00:20Z", &[]);
         assert_eq!(names(&again), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn jitter_shifts_each_moment_of_a_schedule_by_the_same_part_and_another_catalogs_by_another() {
+        let schedules = json!({"schedules": [{"name": "nightly", "cron": "0 2 * * *", "jitter": "1h"}]});
+        let mut seen = catalog(schedules, Some("2026-11-29T03:00:00Z"));
+        let shift = |seen: &Catalog| {
+            let next = plan(seen, "2026-11-30T00:00:00Z", &[]).next.unwrap();
+            next.duration_since(at("2026-11-30T02:00:00Z")).as_secs()
+        };
+        let first = shift(&seen);
+        assert!((0..3600).contains(&first), "{first}");
+        assert_eq!(shift(&seen), first);
+        let before = plan(&seen, "2026-11-30T01:59:59Z", &[]);
+        assert_eq!(names(&before), Vec::<&str>::new());
+        assert_eq!(names(&plan(&seen, "2026-11-30T03:00:00Z", &[])).len(), 1);
+        seen.metadata.name = Some("energy".into());
+        assert_ne!(shift(&seen), first);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct RunSnapshot {
     pub crawlers: Vec<CrawlerState>,
     /// How many of the instance's tokens the run may use; never above `spec.tokens`.
     pub token_share: u32,
+    /// Crawlers end when there is nothing to do for a while, and are started when there is: each is a pod.
+    pub starts_for_eligible_work_only: bool,
     /// Tokens that nobody holds, the first to be taken first. `None`: the run has its tokens for itself.
     pub free_tokens: Option<Vec<u32>>,
     /// Set when somebody asked for an orderly end (Ctrl-C).
@@ -102,6 +104,8 @@ pub struct QueueObservation {
     pub ready: u64,
     /// Whether it is frozen.
     pub frozen: bool,
+    /// When the first of the gates opens that tasks wait at.
+    pub next_opening: Option<Timestamp>,
 }
 
 /// A crawler.

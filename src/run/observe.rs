@@ -13,7 +13,7 @@ use crate::planner::{
     CrawlerState, DEFAULT_BUDGET, ExecutionPlan, NodeObservation, NodeSpending, ORIGIN_PROTECTION, QueueObservation,
     RunSnapshot, SpentObservation, plan_run, uncounted,
 };
-use crate::queue::{Queue, QueueError};
+use crate::queue::{LaneStatus, Queue, QueueError};
 use crate::store::{ClosedOrigin, RunState, Spending, Store};
 use crate::task::{CatalogName, NodeName, RunId};
 
@@ -93,6 +93,7 @@ pub(crate) fn build_snapshot(input: &RunInput, state: &RunState, live: Live) -> 
         queue: live.queue,
         crawlers: live.crawlers,
         token_share: live.token_share.unwrap_or(input.spec.settings.tokens),
+        starts_for_eligible_work_only: live.token_share.is_some(),
         free_tokens: live.free_tokens,
         interrupted: live.interrupted,
     }
@@ -145,7 +146,12 @@ pub(crate) async fn observe_queue(queue: &dyn Queue, run: &RunId) -> Result<Queu
     let ledger = queue.ledger(run).await?;
     let lanes = queue.lanes(run, usize::MAX).await?;
     let ready = lanes.iter().filter(|lane| lane.waiting.is_none()).map(|lane| lane.queued).sum();
-    Ok(QueueObservation { ledger, ready, frozen: false })
+    Ok(QueueObservation { ledger, ready, frozen: false, next_opening: next_opening(&lanes) })
+}
+
+/// When the first of the gates opens that lanes wait at.
+pub(crate) fn next_opening(lanes: &[LaneStatus]) -> Option<Timestamp> {
+    lanes.iter().filter_map(|lane| Some(lane.waiting.as_ref()?.until)).min()
 }
 
 /// The first plan of a run of this input, as if nothing had been crawled yet. For `trawler plan`.

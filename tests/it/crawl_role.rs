@@ -157,6 +157,7 @@ impl Scene {
             http: HttpConfig { allow_private: vec!["127.0.0.0/8".parse().unwrap()], ..HttpConfig::default() },
             secrets: SecretSources::default(),
             stop: self.stage.stop.clone(),
+            linger: None,
             clock: SystemClock::shared(),
         };
         crawl(self.stage.moody.clone(), Arc::new(StoreLanding::new(self.store.clone())), options).await

@@ -170,6 +170,7 @@ fn read_case(path: &Path) -> RunSnapshot {
         started_at: observed.started_at,
         token_share: observed.token_share.unwrap_or(spec.settings.tokens),
         free_tokens: None,
+        starts_for_eligible_work_only: false,
         spec,
         catalog: Arc::new(catalog),
         nodes: nodes.into(),
@@ -181,6 +182,7 @@ fn read_case(path: &Path) -> RunSnapshot {
             ledger: queue.ledger,
             ready: queue.ready,
             frozen: queue.frozen,
+            next_opening: None,
         }),
         crawlers: observed
             .running_tokens

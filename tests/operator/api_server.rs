@@ -41,6 +41,17 @@ struct Shared {
     /// Set when an operator died at a write.
     died: watch::Sender<bool>,
     look: Mutex<Option<Look>>,
+    /// How the operator's watches behave.
+    watching: Mutex<Watching>,
+}
+
+/// How watches behave.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Watching {
+    /// What they tell is so old.
+    pub(crate) late: std::time::Duration,
+    /// Of so many events one is never told, and the watch ends there, so that it has to list again.
+    pub(crate) lose_every: Option<u64>,
 }
 
 #[derive(Default)]
@@ -69,7 +80,13 @@ impl ApiServer {
     pub(crate) fn new() -> Self {
         let (events, _) = broadcast::channel(1 << 14);
         let (died, _) = watch::channel(false);
-        Self(Arc::new(Shared { state: Mutex::default(), events, died, look: Mutex::default() }))
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            events,
+            died,
+            look: Mutex::default(),
+            watching: Mutex::default(),
+        }))
     }
 
     /// A client whose writes are looked at.
@@ -99,6 +116,11 @@ impl ApiServer {
     pub(crate) fn look_no_more(&self) {
         *self.0.look.lock().unwrap() = None;
         self.0.died.send_replace(false);
+    }
+
+    /// From now on the operator's watches behave like this.
+    pub(crate) fn watch_like(&self, watching: Watching) {
+        *self.0.watching.lock().unwrap() = watching;
     }
 
     /// Returns when an operator has died at a write.
@@ -152,7 +174,8 @@ impl ApiServer {
             url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
         if method == "GET" {
             return if query.get("watch").is_some_and(|watch| watch == "true" || watch == "1") {
-                self.watch(&path, &query)
+                let watching = if is_operator { *self.0.watching.lock().unwrap() } else { Watching::default() };
+                self.watch(&path, &query, watching)
             } else {
                 self.read(&path, &query)
             };
@@ -208,7 +231,7 @@ impl ApiServer {
         found(200, &list)
     }
 
-    fn watch(&self, path: &Path, query: &BTreeMap<String, String>) -> Answer {
+    fn watch(&self, path: &Path, query: &BTreeMap<String, String>, watching: Watching) -> Answer {
         let from: u64 = query.get("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0);
         let state = self.state();
         let live = self.0.events.subscribe();
@@ -216,13 +239,27 @@ impl ApiServer {
         drop(state);
         let (collection, query) = (path.collection.clone(), query.clone());
         let live = futures_util::stream::unfold(live, |mut live| async move { Some((live.recv().await.ok()?, live)) });
-        let lines = futures_util::stream::iter(past).chain(live).filter_map(move |seen| {
-            let line = (seen.collection == collection && selected(&seen.object, &query)).then(|| {
-                let mut line = json!({"type": seen.type_, "object": seen.object}).to_string();
-                line.push('\n');
-                Ok::<_, Infallible>(Frame::data(Bytes::from(line)))
-            });
+        let is_lost = move |seen: &Arc<Seen>| watching.lose_every.is_some_and(|every| seen.version % every == 0);
+        let told = futures_util::stream::iter(past).chain(live).then(move |seen| async move {
+            tokio::time::sleep(watching.late).await;
+            seen
+        });
+        // What was between is not told: whoever watches has to list again.
+        let told = told.scan(false, move |is_over, seen| {
+            let line = if *is_over {
+                None
+            } else if is_lost(&seen) {
+                *is_over = true;
+                Some(Some(json!({"type": "ERROR", "object": status(410, "Expired", "too old resource version")})))
+            } else {
+                let is_asked_for = seen.collection == collection && selected(&seen.object, &query);
+                Some(is_asked_for.then(|| json!({"type": seen.type_, "object": seen.object})))
+            };
             std::future::ready(line)
+        });
+        let lines = told.filter_map(|line| {
+            let frame = line.map(|line| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{line}\n")))));
+            std::future::ready(frame)
         });
         Response::new(UnsyncBoxBody::new(StreamBody::new(lines)))
     }
@@ -356,10 +393,13 @@ fn found(status: u16, object: &Value) -> Answer {
 }
 
 fn failure(code: u16, reason: &str, message: &str) -> Answer {
-    let status = json!({
+    found(code, &status(code, reason, message))
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
-    });
-    found(code, &status)
+    })
 }
 
 fn not_found(name: &str) -> Answer {

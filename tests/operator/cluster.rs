@@ -98,6 +98,12 @@ impl Cluster {
         self.client.request::<Value>(request).await.unwrap();
     }
 
+    /// Deletes a Job, as a person would: what it was doing goes on until its pod has ended.
+    pub(crate) async fn delete_job(&self, name: &str) {
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), "default");
+        jobs.delete(name, &DeleteParams::background()).await.unwrap();
+    }
+
     /// A run of the federation's Catalog.
     pub(crate) async fn run(&self, name: &str, settings: Value) -> Value {
         let catalog = self.api.objects("catalogs")[0]["metadata"]["name"].clone();
@@ -111,14 +117,19 @@ impl Cluster {
 
     /// Starts an operator. It ends when what is returned is dropped, wherever it is.
     pub(crate) fn operator(&self) -> Operator {
+        // One after the other, as the pods of one Deployment: the Lease of one that died is taken at once.
+        self.operator_named("operator")
+    }
+
+    /// One of several. Two of the same name both believe that they lead.
+    pub(crate) fn operator_named(&self, identity: &str) -> Operator {
         let stop = CancellationToken::new();
         let crawler = CrawlerPod { image: "trawler".into(), redis_url: "redis://r".into(), ..CrawlerPod::default() };
         let options = OperatorOptions {
             client: self.api.operators_client(),
             namespace: "default".into(),
             instance: "demo".into(),
-            // One after the other, as the pods of one Deployment: the Lease of one that died is taken at once.
-            identity: "operator".into(),
+            identity: identity.into(),
             settings: Settings { tokens: self.tokens, crawler, ..Settings::default() },
             queue: self.queue.clone(),
             store: self.store.clone(),
@@ -254,6 +265,8 @@ impl Kubelet {
             http,
             secrets: SecretSources::default(),
             stop: stop.clone(),
+            // Shorter than on a cluster: here a crawler starts at once.
+            linger: Some(Duration::from_millis(500)),
             clock: SystemClock::shared(),
         };
         let job_name = job.name_any();

@@ -1,6 +1,7 @@
 //! The operator over an API server in the test's own process: real queue, real store, real crawlers, catalogues on loopback.
 
 mod api_server;
+mod believers;
 mod cluster;
 mod crashes;
 mod runs;

@@ -181,3 +181,87 @@ async fn a_schedule_makes_runs_and_a_request_makes_one() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_run_ends_at_its_deadline_and_goes_after_its_time_to_live() {
+    on_one_thread(async {
+        let cluster = Cluster::start().await;
+        let _operator = cluster.operator();
+        // The policy of the connector lets it through one request at a time.
+        cluster.run("short", json!({"deadline": "1s", "ttlAfterFinished": "2s", "crawler": {"concurrency": 1}})).await;
+        let run = cluster.ended("short").await;
+        assert_eq!((condition(&run, "Succeeded"), condition(&run, "Stalled")), (Some("False"), Some("True")));
+        assert_eq!(run["status"]["conditions"][0]["reason"], "DeadlineExceeded");
+        for _ in 0..100 {
+            if cluster.api.object("crawlruns", "short").is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the run is still there");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn policies_and_nodes_say_what_is_wrong_with_them() {
+    on_one_thread(async {
+        let cluster = Cluster::start().await;
+        let _operator = cluster.operator();
+        let target = json!([{"type": "Connection", "name": "shared"}]);
+        for (name, created) in [("older", "2026-01-01T00:00:00Z"), ("younger", "2026-02-01T00:00:00Z")] {
+            cluster
+                .create(json!({
+                    "apiVersion": "trawler.dev/v1alpha1", "kind": "ThrottlePolicy",
+                    "metadata": {"name": name, "creationTimestamp": created},
+                    "spec": {"limits": [{"unit": "ApiCalls", "amount": 1, "period": "1s"}], "targets": target},
+                }))
+                .await;
+        }
+        cluster
+            .create(json!({
+                "apiVersion": "trawler.dev/v1alpha1", "kind": "CatalogNode", "metadata": {"name": "closed"},
+                "spec": {"endpoint": "https://closed.example", "protocol": "DSP", "credentialRef": {"name": "nowhere"}},
+            }))
+            .await;
+        let loses = |policy: &Value| policy["status"]["targets"][0]["conditions"][0]["status"] == "False";
+        let policy = cluster.api.until("throttlepolicies", "younger", "beaten", loses).await;
+        let message = &policy["status"]["targets"][0]["conditions"][0]["message"];
+        assert_eq!(message, "ThrottlePolicy older has this target: it is older, or comes first by name");
+        let node =
+            cluster.api.until("catalognodes", "closed", "judged", |node| condition(node, "Ready") == Some("False"));
+        let node = node.await;
+        let ready =
+            node["status"]["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == "Ready");
+        assert_eq!(ready.unwrap()["reason"], "UnusableCredential");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_crawler_is_started_for_work_that_waits_for_long_and_a_policys_change_lets_it_go() {
+    on_one_thread(async {
+        let cluster = Cluster::start().await;
+        let _operator = cluster.operator();
+        let in_three_days = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_hours(72)).unwrap();
+        let day = in_three_days.strftime("%a").to_string();
+        let hours = json!([{"days": [day], "start": "01:00", "end": "02:00"}]);
+        cluster.patch("throttlepolicies", "gentle", json!({"spec": {"allowedHours": hours}})).await;
+        cluster.run("patient", json!({"catalogNodeNames": ["harbour"]})).await;
+        let waits = |run: &Value| run["status"]["waiting"]["reason"] == "AllowedHours";
+        let run = cluster.api.until("crawlruns", "patient", "waiting for hours", waits).await;
+        assert!(run["status"]["waiting"]["until"].is_string());
+        assert!(run["status"]["estimatedEnd"].is_string(), "{run:#}");
+        // The first crawler starts at once, lingers, and ends; there is no second one.
+        let pod = cluster.api.objects("pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let is_idle = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 25;
+        cluster.api.until("pods", &pod, "idle", is_idle).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let started = cluster.api.writes().into_iter().filter(|write| write.starts_with("POST jobs/")).count();
+        assert_eq!(started, 1);
+        cluster.patch("throttlepolicies", "gentle", json!({"spec": {"allowedHours": null}})).await;
+        let run = cluster.ended("patient").await;
+        assert_eq!(condition(&run, "Succeeded"), Some("True"), "{run:#}");
+    })
+    .await;
+}

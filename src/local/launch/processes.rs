@@ -90,9 +90,9 @@ impl Processes {
         let uid = self.running.remove(&token);
         let exit = status.as_ref().ok().and_then(ExitStatus::code).and_then(CrawlExit::from_code);
         let cause = match exit {
-            Some(CrawlExit::Drained | CrawlExit::Frozen | CrawlExit::Deadline | CrawlExit::Terminated) => {
-                ReleaseCause::Finished
-            }
+            Some(
+                CrawlExit::Drained | CrawlExit::Idle | CrawlExit::Frozen | CrawlExit::Deadline | CrawlExit::Terminated,
+            ) => ReleaseCause::Finished,
             // What it worked on is not to blame.
             Some(CrawlExit::QueueLost | CrawlExit::Fenced | CrawlExit::StoreLost | CrawlExit::Configuration) => {
                 ReleaseCause::Disrupted

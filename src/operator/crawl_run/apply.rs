@@ -63,7 +63,8 @@ pub(super) async fn apply(run: &CrawlRun, world: &World, begun: &Begun) -> Resul
         orphans: &begun.orphans,
         holders: &begun.holders,
     });
-    let mut snapshot = snapshot(&input, begun, share, Some(crew.free.clone()));
+    let free = if crew.not_before.is_some() { Vec::new() } else { crew.free.clone() };
+    let mut snapshot = snapshot(&input, begun, share, Some(free));
     let held = begun.jobs.iter().filter(|job| job.owner == begun.uid && !job.fate.has_ended()).count();
     let is_lost = begun.queue.is_none() && run.status.as_ref().is_some_and(|status| status.started_at.is_some());
     if begun.queue.is_none() {
@@ -111,7 +112,8 @@ pub(super) async fn apply(run: &CrawlRun, world: &World, begun: &Begun) -> Resul
         }
     }
     let starts = steps.iter().any(|step| matches!(step, Step::StartCrawler { .. }));
-    applied.waits_for_token = applied.held == 0 && !starts && demand(&snapshot) > 0 && crew.free.is_empty();
+    applied.waits_for_token =
+        applied.held == 0 && !starts && demand(&snapshot) > 0 && crew.free.is_empty() && crew.not_before.is_none();
     if begun.queue.is_none() {
         applied.look_again = Some(SOON);
     }

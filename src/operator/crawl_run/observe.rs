@@ -18,6 +18,7 @@ use crate::api::times::moment_of;
 use crate::api::{CatalogNode, CrawlRun, ThrottlePolicy};
 use crate::planner::{CrawlerJob, InstanceSnapshot, QueueObservation, RunDemand, plan_shares};
 use crate::queue::{LaneStatus, QueueError};
+use crate::run::observe::next_opening;
 use crate::store::RunState;
 use crate::task::{NodeName, RunId};
 
@@ -148,9 +149,10 @@ async fn observe_queue(
         let ready = lanes.iter().filter(|lane| lane.waiting.is_none()).map(|lane| lane.queued).sum();
         let holders = world.queue.holders(run).await?;
         let frozen = world.queue.runs().await?.iter().any(|status| status.run == *run && status.frozen);
+        let next_opening = next_opening(&lanes);
         let lanes = lanes.into_iter().take(LANES).collect();
         let holders = holders.into_iter().map(|holder| (holder.token, holder.uid)).collect();
-        Ok((Some(QueueObservation { ledger, ready, frozen }), lanes, holders))
+        Ok((Some(QueueObservation { ledger, ready, frozen, next_opening }), lanes, holders))
     };
     match look.await {
         Ok(seen) => Ok(seen),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Unit;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 
@@ -18,7 +20,7 @@ use crate::api::{
     WaitingStatus,
 };
 use crate::flow::Ledger;
-use crate::planner::Phase;
+use crate::planner::{LaneLoad, Phase, estimate_end};
 use crate::queue::{Gate, LaneStatus};
 use crate::run::{NodeResult, Report, RunOutcome, Totals};
 use crate::store::SectionReport;
@@ -72,12 +74,13 @@ pub(super) async fn report_progress(
         ledger: begun.queue.map_or_else(|| before.ledger.clone(), |queue| ledger_status(&queue.ledger)),
         tokens: TokenCounts { share: applied.share.into(), held: applied.held.into() },
         waiting: waiting(begun, applied),
+        estimated_end: estimated_end(begun, applied),
         conditions: Vec::new(),
         ..before.clone()
     };
     let said = if let Some(report) = &applied.ended {
         status.finished_at = Some(time_of(report.finished_at));
-        (status.tokens, status.waiting) = (TokenCounts::default(), None);
+        (status.tokens, status.waiting, status.estimated_end) = (TokenCounts::default(), None, None);
         fill_from_report(&mut status, report);
         final_conditions(report)
     } else {
@@ -254,6 +257,22 @@ fn fill_from_sections(status: &mut CrawlRunStatus, sections: &[SectionReport], a
         failed,
         skipped: signed(applied.plan.skipped.len() as u64),
     };
+}
+
+/// When the run may end, to the minute: it is not to be written all the time.
+fn estimated_end(begun: &Begun, applied: &Applied) -> Option<Time> {
+    if applied.plan.phase == Phase::Frozen {
+        return None;
+    }
+    let lanes = begun.lanes.iter().map(|lane| LaneLoad {
+        budget: lane.budget.0.to_string(),
+        queued: lane.queued,
+        calls_per_s: lane.calls_per_s,
+        opens_at: lane.waiting.as_ref().map(|waiting| waiting.until),
+    });
+    let lanes: Vec<LaneLoad> = lanes.collect();
+    let end = estimate_end(begun.now, begun.state.started_at, &begun.queue?.ledger, &lanes)?;
+    Some(time_of(end.round(Unit::Minute).unwrap_or(end)))
 }
 
 /// Why the run does not move, if it does not.
