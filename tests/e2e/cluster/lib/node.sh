@@ -21,8 +21,16 @@ restore_settings() {
 
 # Everything that the node runs is below a control group of its own, so that `down` finds it whatever happened.
 make_control_groups() {
-  local hierarchy
-  for hierarchy in $(control_group_hierarchies); do mkdir -p "$hierarchy/$NAME"; done
+  local hierarchy controller
+  for hierarchy in $(control_group_hierarchies); do
+    # With version 2 a group has the controllers that its parent passes on, and the kubelet wants all of them.
+    if [ -e "$hierarchy/cgroup.controllers" ]; then
+      for controller in $(< "$hierarchy/cgroup.controllers"); do
+        { echo "+$controller" > "$hierarchy/cgroup.subtree_control"; } 2> /dev/null || true
+      done
+    fi
+    mkdir -p "$hierarchy/$NAME"
+  done
 }
 # control_group_hierarchies: one folder with version 2, one for each controller with version 1.
 control_group_hierarchies() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts | sort -u; }
