@@ -10,7 +10,7 @@ end_containers() {
   # Their sockets lie outside of DIR.
   find "$DIR/containerd/state" -name address -path '*/io.containerd.runtime.v2.task/*' -exec cat {} + 2> /dev/null |
     sed 's|unix://|\n|g' | grep '^/run/containerd/s/' > "$DIR/shim-sockets" || true
-  while pids="$(container_processes) $(shims)" && [ -n "${pids// /}" ]; do
+  while pids="$(container_processes) $(programs "containerd-shim[a-z0-9-]*")" && [ -n "${pids// /}" ]; do
     [ "$SECONDS" -lt "$deadline" ] || fail "these processes of $DIR do not end although they were killed: $pids"
     # shellcheck disable=SC2086 # one word per process
     kill -KILL $pids 2> /dev/null || true
@@ -24,13 +24,24 @@ container_processes() {
     [ ! -d "$hierarchy/$NAME" ] || find "$hierarchy/$NAME" -name cgroup.procs -exec cat {} + 2> /dev/null
   done | sort -un | tr '\n' ' '
 }
-# shims: they name the cluster's socket in their command line.
-shims() {
+# programs PATTERN: processes of such programs whose arguments name something in the cluster's folder.
+programs() {
   local folder
   for folder in /proc/[0-9]*; do
-    if { tr '\0' ' ' < "$folder/cmdline"; } 2> /dev/null | grep -q "^[^ ]*containerd-shim.* -address $DIR/containerd/socket "; then
+    if { tr '\0' ' ' < "$folder/cmdline"; } 2> /dev/null | grep -qE "^([^ ]*/)?($1) .*[ =]$DIR/"; then
       printf '%s ' "${folder##*/}"
     fi
+  done
+}
+
+# end_strays: what was started by an `up` that was killed before it could note it.
+end_strays() {
+  local deadline=$((SECONDS + 20)) pids
+  while pids=$(programs 'etcd|kube[a-z-]+|containerd|coredns|kwok') && [ -n "$pids" ]; do
+    [ "$SECONDS" -lt "$deadline" ] || fail "these processes of $DIR do not end although they were killed: $pids"
+    # shellcheck disable=SC2086 # one word per process
+    kill -KILL $pids 2> /dev/null || true
+    sleep 0.05
   done
 }
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # what it sets is used by others
 # A network of the cluster's own: a namespace that a pair of devices joins to this machine. Ports, bridges and iptables of
 # the cluster are in there, so that clusters don't disturb each other, nor the machine, and go away with it.
-# Set before: DIR, NAME. Sets: API_ADDRESS, HOST_ADDRESS, IN_NETWORK.
+# Set before: NAME, SERVICE_RANGE. Sets: API_ADDRESS, HOST_ADDRESS, IN_NETWORK.
 
 # free_subnet: the N of a network 10.10.N.0/30 that this machine does not use.
 free_subnet() {
@@ -30,6 +30,16 @@ make_network() {
   ip -n "$NAME" link set eth0 up
   ip -n "$NAME" route add default via "$HOST_ADDRESS"
   "${IN_NETWORK[@]}" sysctl -q -w net.ipv4.ip_forward=1
+  refuse_unknown_services
+}
+
+# What is sent to a Service before kube-proxy knows it would be lost, and be tried again for two minutes along the same wrong
+# way. After kube-proxy's rules only such packets still have a Service's address.
+refuse_unknown_services() {
+  local chain
+  for chain in FORWARD OUTPUT; do
+    "${IN_NETWORK[@]}" iptables -A "$chain" -d "$SERVICE_RANGE" -j REJECT
+  done
 }
 
 remove_network() {

@@ -3,22 +3,34 @@
 
 NODE_NAME=node
 
-# The kubelet sets these for the whole machine; `down` puts them back.
+# The kubelet sets these for the whole machine. The first cluster notes what they were, and the last one puts them back.
 KUBELET_SETTINGS="vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops"
+SETTINGS_BEFORE=/run/trawler-settings-before
 save_settings() {
+  [ -e "$SETTINGS_BEFORE" ] && return
   # shellcheck disable=SC2086 # one word per setting
-  sysctl $KUBELET_SETTINGS > "$DIR/settings"
+  sysctl $KUBELET_SETTINGS > "$DIR/settings" && mv "$DIR/settings" "$SETTINGS_BEFORE"
 }
 restore_settings() {
-  [ -e "$DIR/settings" ] || return 0
-  sysctl -q -p "$DIR/settings" || say "the kernel's settings could not all be put back; they were: $(cat "$DIR/settings")"
-  rm -f "$DIR/settings"
+  [ -e "$SETTINGS_BEFORE" ] || return 0
+  # Another cluster's network: that cluster will put them back.
+  ! compgen -G "/run/netns/trawler-*" > /dev/null || return 0
+  sysctl -q -p "$SETTINGS_BEFORE" || say "the kernel's settings could not all be put back; they were: $(cat "$SETTINGS_BEFORE")"
+  rm -f "$SETTINGS_BEFORE"
 }
 
 # Everything that the node runs is below a control group of its own, so that `down` finds it whatever happened.
 make_control_groups() {
-  local hierarchy
-  for hierarchy in $(control_group_hierarchies); do mkdir -p "$hierarchy/$NAME"; done
+  local hierarchy controller
+  for hierarchy in $(control_group_hierarchies); do
+    # With version 2 a group has the controllers that its parent passes on, and the kubelet wants all of them.
+    if [ -e "$hierarchy/cgroup.controllers" ]; then
+      for controller in $(< "$hierarchy/cgroup.controllers"); do
+        { echo "+$controller" > "$hierarchy/cgroup.subtree_control"; } 2> /dev/null || true
+      done
+    fi
+    mkdir -p "$hierarchy/$NAME"
+  done
 }
 # control_group_hierarchies: one folder with version 2, one for each controller with version 1.
 control_group_hierarchies() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts | sort -u; }

@@ -17,8 +17,8 @@ start_process() {
   local name="$1" pid
   shift
   printf '%s\0' "$@" > "$DIR/commands/$name"
-  # Without the lock, which would be held as long as the process lives.
-  setsid "$@" >> "$DIR/logs/$name.log" 2>&1 < /dev/null 9>&- &
+  # Without the lock and the terminal, which would be held as long as the process lives.
+  setsid "$@" >> "$DIR/logs/$name.log" 2>&1 < /dev/null 8>&- 9>&- &
   pid=$!
   disown
   printf '%s %s\n' "$pid" "$(process_start_time "$pid")" > "$DIR/processes/$name"
