@@ -19,7 +19,7 @@ use crate::store::SharedStore;
 use crate::store::redis::{RedisStore, Session};
 
 /// How long a Redis that does not answer yet is waited for, at the start.
-const REDIS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(300);
+const REDIS_PATIENCE: std::time::Duration = std::time::Duration::from_mins(5);
 
 /// Serve a namespace of a cluster: reconcile its Catalogs, CatalogNodes, CrawlRuns and ThrottlePolicies.
 ///

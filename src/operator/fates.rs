@@ -14,6 +14,9 @@ const IN_ORDER: [i32; 8] = [0, 20, 21, 22, 23, 24, 25, 143];
 /// Exit code: what it was started with can't be used.
 const CONFIGURATION: i32 = 2;
 
+/// Exit code of who was killed.
+const KILLED: i32 = 137;
+
 /// Why a crawler can't work, or could not: for the run's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
@@ -101,25 +104,23 @@ fn terminated(pod: &Pod) -> Option<(i32, Option<&str>, Option<Timestamp>)> {
     Some((ended.exit_code, ended.reason.as_deref(), ended.finished_at.as_ref().map(moment_of)))
 }
 
-/// Whether it is to blame, and whether it ended in order.
+/// Whether it is to blame, and whether it ended in order. What it was started with may be to blame too (exit code 2): then nothing
+/// was under way that could be charged, but starting another one at once would come to the same.
 fn how_it_ended(pod: &Pod) -> (bool, bool) {
+    let Some((code, why, _)) = terminated(pod) else { return (false, false) };
+    let ran_out_of_memory = why == Some("OOMKilled");
+    if IN_ORDER.contains(&code) && !ran_out_of_memory {
+        return (false, true);
+    }
     let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
     let was_taken = is_disrupted(pod)
-        || matches!(reason, Some("Evicted" | "Preempting" | "Shutdown" | "NodeShutdown" | "Terminated"));
-    match terminated(pod) {
-        Some((code, why, _)) if IN_ORDER.contains(&code) && why != Some("OOMKilled") => (false, true),
-        _ if was_taken => (false, false),
+        || matches!(reason, Some("Evicted" | "Preempting" | "Shutdown" | "NodeShutdown" | "Terminated"))
         // The deadline of the Job: the crawler should have ended before.
-        Some(_) if reason == Some("DeadlineExceeded") => (false, false),
-        // Nothing was under way that could be charged, but starting another one at once would come to the same.
-        Some((CONFIGURATION, ..)) => (true, false),
-        Some((_, why, _)) if matches!(why, Some("ContainerStatusUnknown" | "ContainerCannotRun" | "StartError")) => {
-            (false, false)
-        }
-        Some((137, why, _)) if why != Some("OOMKilled") && pod.metadata.deletion_timestamp.is_some() => (false, false),
-        Some(_) => (true, false),
-        None => (false, false),
-    }
+        || reason == Some("DeadlineExceeded")
+        || matches!(why, Some("ContainerStatusUnknown" | "ContainerCannotRun" | "StartError"))
+        // It was told to end, and took too long.
+        || (code == KILLED && pod.metadata.deletion_timestamp.is_some());
+    (ran_out_of_memory || !was_taken, false)
 }
 
 fn ended_at(pod: &Pod) -> Timestamp {
@@ -196,4 +197,91 @@ fn last_words(pod: &Pod) -> String {
     let message = state().and_then(|state| state.terminated).and_then(|ended| ended.message).unwrap_or_default();
     let last = message.trim().lines().next_back().unwrap_or_default();
     last.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn job() -> Job {
+        serde_json::from_value(json!({"metadata": {
+            "name": "t-token-03", "uid": "j", "creationTimestamp": "2026-11-30T00:00:00Z",
+            "labels": {"trawler.dev/token": "3", "trawler.dev/crawl-run-uid": "r"},
+            "annotations": {"trawler.dev/crawler-class": "big"},
+        }}))
+        .unwrap()
+    }
+
+    fn pod(status: &Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
+    }
+
+    fn ended(code: i32, why: &str, more: &Value) -> Pod {
+        let terminated = json!({"exitCode": code, "reason": why, "finishedAt": "2026-11-30T00:01:00Z", "message": "a\nlast words\n"});
+        let mut status = json!({"phase": if code == 0 { "Succeeded" } else { "Failed" }, "containerStatuses": [{
+            "name": "crawler", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": {"terminated": terminated},
+        }]});
+        status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pod(&status)
+    }
+
+    #[test]
+    fn the_end_of_a_pod_says_who_is_to_blame() {
+        let disrupted =
+            json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]});
+        let cases = vec![
+            ("drained", ended(0, "Completed", &json!({})), (false, true)),
+            ("frozen", ended(20, "Error", &json!({})), (false, true)),
+            ("told to end", ended(143, "Error", &json!({})), (false, true)),
+            ("evicted, in order", ended(143, "Error", &disrupted), (false, true)),
+            ("panicked", ended(101, "Error", &json!({})), (true, false)),
+            ("out of memory", ended(137, "OOMKilled", &json!({})), (true, false)),
+            ("out of memory while it was evicted", ended(137, "OOMKilled", &disrupted), (true, false)),
+            ("evicted, and killed", ended(137, "Error", &disrupted), (false, false)),
+            ("evicted by the kubelet", ended(137, "Error", &json!({"reason": "Evicted"})), (false, false)),
+            ("past its Job's deadline", ended(137, "Error", &json!({"reason": "DeadlineExceeded"})), (false, false)),
+            ("can't be used", ended(2, "Error", &json!({})), (true, false)),
+        ];
+        for (what, pod, (crashed, in_order)) in cases {
+            let at = "2026-11-30T00:01:00Z".parse().unwrap();
+            assert_eq!(fate(&job(), Some(&pod)), CrawlerFate::Ended { at, crashed, in_order }, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_known_by_its_labels() {
+        let known = crawler_job(&job(), Some(&pod(&json!({"phase": "Running"})))).unwrap();
+        let created_at = "2026-11-30T00:00:00Z".parse().unwrap();
+        let fate = CrawlerFate::Working;
+        let expected =
+            CrawlerJob { token: 3, uid: "j".into(), owner: "r".into(), group: "big".into(), created_at, fate };
+        assert_eq!(known, expected);
+        let mut foreign = job();
+        foreign.metadata.labels = None;
+        assert_eq!(crawler_job(&foreign, None), None);
+    }
+
+    #[test]
+    fn what_keeps_a_crawler_from_working_is_said() {
+        let waiting = |reason: &str| {
+            pod(&json!({"phase": "Pending", "containerStatuses": [{
+                "name": "crawler", "ready": false, "restartCount": 0, "image": "", "imageID": "",
+                "state": {"waiting": {"reason": reason, "message": "not there"}},
+            }]}))
+        };
+        let said = |pod: &Pod| trouble(pod).map(|trouble| (trouble.reason, trouble.is_lasting));
+        assert_eq!(said(&waiting("ErrImagePull")), Some(("ImagePullFailed", true)));
+        assert_eq!(said(&waiting("CreateContainerConfigError")), Some(("CrawlerCannotStart", true)));
+        assert_eq!(said(&waiting("ContainerCreating")), None);
+        assert_eq!(said(&ended(137, "OOMKilled", &json!({}))), Some(("OutOfMemory", false)));
+        assert_eq!(said(&ended(0, "Completed", &json!({}))), None);
+        let configuration = trouble(&ended(2, "Error", &json!({}))).unwrap();
+        assert_eq!(configuration.message, "crawler p can't work with what it was started with: last words");
+        let unschedulable = pod(&json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"},
+        ]}));
+        assert_eq!(said(&unschedulable), Some(("Unschedulable", false)));
+    }
 }

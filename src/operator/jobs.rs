@@ -311,3 +311,96 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
         ..VolumeMount::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn input<'a>(
+        settings: &'a Settings,
+        resources: &'a CrawlerResources,
+        secrets: &'a [String],
+        run: &'a RunId,
+    ) -> CrawlerJobInput<'a> {
+        CrawlerJobInput {
+            instance: "mobility",
+            namespace: "n",
+            settings,
+            token: 7,
+            run,
+            crawl_run: ("nightly", "uid-1"),
+            group: "big",
+            resources,
+            secrets,
+            seconds_left: Some(100),
+        }
+    }
+
+    #[test]
+    fn a_job_is_one_pod_under_the_restricted_profile_and_holds_one_token() {
+        let settings: Settings = serde_json::from_value(json!({
+            "crawler": {
+                "image": "trawler:1", "redisUrl": "redis://crawler@r", "redisSecretName": "r", "podLabels": {"team": "x"},
+                "resources": {"limits": {"memory": "1Gi", "cpu": "1"}}, "allowPrivateNetworks": ["10.0.0.0/8"],
+            },
+            "crawlerClasses": {"big": {"resources": {"limits": {"memory": "4Gi"}}, "priorityClassName": "high"}},
+        }))
+        .unwrap();
+        let resources: CrawlerResources = serde_json::from_value(json!({"limits": {"memory": "8Gi"}})).unwrap();
+        let (secrets, run) = (["acme".to_owned()], RunId::from("mobility-1"));
+        let job = serde_json::to_value(build_job(&input(&settings, &resources, &secrets, &run))).unwrap();
+        assert_eq!(job["metadata"]["name"], "mobility-token-07");
+        assert_eq!(job["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
+        let spec = &job["spec"];
+        assert_eq!(
+            (&spec["backoffLimit"], &spec["podReplacementPolicy"], &spec["activeDeadlineSeconds"]),
+            (&json!(0), &json!("Failed"), &json!(400))
+        );
+        let pod = &spec["template"]["spec"];
+        assert_eq!(
+            [
+                &pod["restartPolicy"],
+                &pod["automountServiceAccountToken"],
+                &pod["enableServiceLinks"],
+                &pod["priorityClassName"]
+            ],
+            [&json!("Never"), &json!(false), &json!(false), &json!("high")]
+        );
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let container = &pod["containers"][0];
+        assert_eq!(
+            container["securityContext"],
+            json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})
+        );
+        assert_eq!(
+            container["resources"]["limits"],
+            json!({"memory": "8Gi", "cpu": "1"}),
+            "run over class over common"
+        );
+        assert_eq!(spec["template"]["metadata"]["labels"]["team"], "x");
+        let environment = container["env"].as_array().unwrap();
+        let names: Vec<&str> = environment.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+        assert!(!environment.iter().any(|variable| variable.to_string().contains("assword=")), "{names:?}");
+        assert!(names.contains(&"TRAWLER_REDIS_PASSWORD_FILE") && names.contains(&"TRAWLER_SECRETS_DIR"), "{names:?}");
+    }
+
+    #[test]
+    fn a_pod_gets_no_more_secrets_than_one_volume_may_have_and_each_may_be_missing() {
+        let settings = Settings::default();
+        let resources = CrawlerResources::default();
+        let secrets: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
+        let run = RunId::from("m-1");
+        let job = serde_json::to_value(build_job(&input(&settings, &resources, &secrets, &run))).unwrap();
+        let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        let sources =
+            volumes.iter().find(|volume| volume["name"] == "credentials").unwrap()["projected"]["sources"].clone();
+        let sources = sources.as_array().unwrap();
+        assert!(sources.iter().all(|source| source["secret"]["optional"] == true));
+        let names: std::collections::BTreeSet<&str> =
+            sources.iter().map(|source| source["secret"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), MAX_SECRETS);
+    }
+}

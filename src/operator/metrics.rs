@@ -1,7 +1,6 @@
 //! What the operator says of itself, for Prometheus: the names that dashboards for controllers know, and its own. No label has
 //! values without bounds.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
@@ -81,12 +80,14 @@ impl Metrics {
     /// All of them, in Prometheus' text format.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        if let Err(error) = encode(&mut text, &self.registry) {
-            text.clear();
-            // Writing to a text does not fail.
-            let _ = write!(text, "# {error}");
+        // Writing to a text does not fail.
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(error) => format!(
+                "# {error}
+"
+            ),
         }
-        text
     }
 
     pub(crate) fn reconciled(&self, controller: &'static str, took: Duration, is_success: bool) {
@@ -113,15 +114,15 @@ impl Metrics {
     }
 
     pub(crate) fn set_runs(&self, state: &'static str, count: usize) {
-        set(&self.runs, vec![("state", state.to_owned())], count);
+        set(&self.runs, state, count);
     }
 
     pub(crate) fn set_tokens(&self, state: &'static str, count: usize) {
-        set(&self.tokens, vec![("state", state.to_owned())], count);
+        set(&self.tokens, state, count);
     }
 
     pub(crate) fn set_nodes(&self, state: &'static str, count: usize) {
-        set(&self.nodes, vec![("state", state.to_owned())], count);
+        set(&self.nodes, state, count);
     }
 
     pub(crate) fn set_tasks<'a>(&self, counts: impl Iterator<Item = (&'a str, &'static str, i64)>) {
@@ -141,6 +142,6 @@ impl Metrics {
     }
 }
 
-fn set(family: &Family<Labels, Gauge>, labels: Labels, count: usize) {
-    family.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+fn set(family: &Family<Labels, Gauge>, state: &'static str, count: usize) {
+    family.get_or_create(&vec![("state", state.to_owned())]).set(i64::try_from(count).unwrap_or(i64::MAX));
 }

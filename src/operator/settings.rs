@@ -131,17 +131,21 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Settings {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.yaml");
         std::fs::write(&path, text).unwrap();
-        Settings::read(&path).map_err(|why| why.replace(&path.display().to_string(), "config.yaml"))
+        Settings::read(&path).unwrap_err().replace(&path.display().to_string(), "config.yaml")
     }
 
     #[test]
     fn what_is_said_is_taken_and_the_rest_is_as_usual() {
         let text = "tokens: 3\ncrawler: {image: 'trawler:1', redisUrl: 'redis://r'}\ncrawlerClasses: {big: {priorityClassName: high}}";
-        let settings = read(text).unwrap();
+        let settings = read(text);
         let crawler = CrawlerPod { image: "trawler:1".into(), redis_url: "redis://r".into(), ..CrawlerPod::default() };
         let big = CrawlerClass { priority_class_name: Some("high".into()), ..CrawlerClass::default() };
         assert_eq!(settings, Settings { tokens: 3, crawler, crawler_classes: [("big".to_owned(), big)].into() });
@@ -156,7 +160,7 @@ mod tests {
             "crawler: {image: i}".to_owned(),
             "token: 5\n".to_owned() + whole,
         ]
-        .map(|text| read(&text).unwrap_err());
+        .map(|text| refused(&text));
         assert_eq!(errors[0], "config.yaml: tokens is 0; it must be from 1 to 1000");
         assert_eq!(errors[1], "config.yaml: crawler.image is missing; crawler pods can't be made without it");
         assert_eq!(errors[2], "config.yaml: crawler.redisUrl is missing; crawler pods can't be made without it");

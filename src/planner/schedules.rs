@@ -216,7 +216,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn catalog(spec: Value, last: Option<&str>) -> Catalog {
+    fn catalog(spec: &Value, last: Option<&str>) -> Catalog {
         let mut whole = json!({
             "catalogNodeSelector": {},
             "schedules": [{"name": "nightly", "cron": "0 2 * * *", "timeZone": "Europe/Berlin"}],
@@ -245,21 +245,21 @@ mod tests {
 
     #[test]
     fn a_run_starts_once_for_each_moment_in_the_schedules_own_time_zone() {
-        let seen = catalog(json!({}), Some("2026-11-29T01:00:00Z"));
+        let seen = catalog(&json!({}), Some("2026-11-29T01:00:00Z"));
         let before = plan(&seen, "2026-11-30T00:59:59Z", &[]);
         assert_eq!((names(&before), before.next), (vec![], Some(at("2026-11-30T01:00:00Z"))));
         let due = plan(&seen, "2026-11-30T01:00:10Z", &[]);
         assert_eq!(names(&due), ["mobility-nightly-29933340"]);
         assert_eq!(due.handled, [("nightly".to_owned(), at("2026-11-30T01:00:00Z"))]);
         assert_eq!(due.next, Some(at("2026-12-01T01:00:00Z")));
-        let again = plan(&catalog(json!({}), Some("2026-11-30T01:00:00Z")), "2026-11-30T01:00:20Z", &[]);
+        let again = plan(&catalog(&json!({}), Some("2026-11-30T01:00:00Z")), "2026-11-30T01:00:20Z", &[]);
         assert_eq!(names(&again), Vec::<&str>::new());
     }
 
     #[test]
     fn jitter_shifts_each_moment_of_a_schedule_by_the_same_part_and_another_catalogs_by_another() {
         let schedules = json!({"schedules": [{"name": "nightly", "cron": "0 2 * * *", "jitter": "1h"}]});
-        let mut seen = catalog(schedules, Some("2026-11-29T03:00:00Z"));
+        let mut seen = catalog(&schedules, Some("2026-11-29T03:00:00Z"));
         let shift = |seen: &Catalog| {
             let next = plan(seen, "2026-11-30T00:00:00Z", &[]).next.unwrap();
             next.duration_since(at("2026-11-30T02:00:00Z")).as_secs()
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_moment_that_was_missed_for_too_long_starts_nothing_and_is_named() {
-        let late = plan(&catalog(json!({}), Some("2026-11-28T01:00:00Z")), "2026-11-30T02:00:01Z", &[]);
+        let late = plan(&catalog(&json!({}), Some("2026-11-28T01:00:00Z")), "2026-11-30T02:00:01Z", &[]);
         assert_eq!(names(&late), Vec::<&str>::new());
         assert!(late.missed[0].starts_with("schedule nightly was due at 2026-11-30T01:00:00Z"), "{:?}", late.missed);
         assert_eq!(late.handled, [("nightly".to_owned(), at("2026-11-30T01:00:00Z"))]);
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn of_many_moments_that_were_missed_the_last_counts() {
-        let back = plan(&catalog(json!({}), Some("2026-11-02T01:00:00Z")), "2026-11-30T01:30:00Z", &[]);
+        let back = plan(&catalog(&json!({}), Some("2026-11-02T01:00:00Z")), "2026-11-30T01:30:00Z", &[]);
         assert_eq!(names(&back), ["mobility-nightly-29933340"]);
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn an_active_run_of_the_same_mode_is_waited_for_replaced_or_joined() {
         let active = [run("mobility-x", None, 0)];
         let of = |policy: &str| {
-            let seen = catalog(json!({"concurrencyPolicy": policy}), Some("2026-11-29T01:00:00Z"));
+            let seen = catalog(&json!({"concurrencyPolicy": policy}), Some("2026-11-29T01:00:00Z"));
             plan(&seen, "2026-11-30T01:00:10Z", &active)
         };
         let (forbid, replace, allow) = (of("Forbid"), of("Replace"), of("Allow"));
@@ -305,14 +305,14 @@ mod tests {
     #[test]
     fn a_suspended_catalog_starts_nothing_and_does_not_make_up_for_it() {
         let suspended =
-            plan(&catalog(json!({"suspend": true}), Some("2026-11-29T01:00:00Z")), "2026-11-30T01:00:10Z", &[]);
+            plan(&catalog(&json!({"suspend": true}), Some("2026-11-29T01:00:00Z")), "2026-11-30T01:00:10Z", &[]);
         assert_eq!((names(&suspended), suspended.next), (vec![], None));
         assert_eq!(suspended.handled, [("nightly".to_owned(), at("2026-11-30T01:00:00Z"))]);
     }
 
     #[test]
     fn a_person_gets_one_run_for_each_request() {
-        let seen = catalog(json!({"schedules": []}), None);
+        let seen = catalog(&json!({"schedules": []}), None);
         let now = at("2026-11-30T01:00:10Z");
         let asked = |catalog: &Catalog, requested| {
             plan_schedules(&ScheduleSnapshot { now, catalog, requested: Some(requested), runs: &[] }).unwrap()
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_youngest_finished_runs_of_schedules_stay() {
-        let seen = catalog(json!({"history": {"successful": 1, "failed": 1}}), Some("2026-11-30T01:00:00Z"));
+        let seen = catalog(&json!({"history": {"successful": 1, "failed": 1}}), Some("2026-11-30T01:00:00Z"));
         let by_hand = RunObservation { is_scheduled: false, ..run("by-hand", Some(true), 0) };
         let runs = [
             run("a", Some(true), 1),

@@ -101,7 +101,7 @@ impl Installed {
     }
 
     pub(crate) fn operator_pod(&self) -> String {
-        let pod = eventually(Duration::from_secs(60), || {
+        let pod = eventually(Duration::from_mins(1), || {
             let pods = self.namespace.list("pods", "app.kubernetes.io/component=operator");
             let running = pods
                 .into_iter()

@@ -61,7 +61,7 @@ impl Namespace {
     /// Waits until an object is as it should be.
     pub(crate) fn until(&self, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        let found = eventually(Duration::from_secs(180), || {
+        let found = eventually(Duration::from_mins(3), || {
             last = self.get(kind, name)?;
             is(&last).then(|| last.clone())
         });

@@ -31,7 +31,7 @@ fn a_namespace_goes_even_if_the_operator_dies_first() {
         .unwrap();
     let name = installed.namespace.0.clone();
     run(tool("kubectl").args(["delete", "namespace", &name, "--wait=false"])).unwrap();
-    let gone = eventually(Duration::from_secs(120), || {
+    let gone = eventually(Duration::from_mins(2), || {
         let found = run(tool("kubectl").args(["get", "namespace", &name, "--ignore-not-found", "-o", "name"])).ok()?;
         found.trim().is_empty().then_some(())
     });

@@ -44,7 +44,7 @@ fn a_run_freezes_and_thaws() {
         let alive = pods.iter().filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")));
         (alive.count() == 0).then_some(())
     };
-    eventually(Duration::from_secs(60), all_ended).expect("crawlers of a frozen run end");
+    eventually(Duration::from_mins(1), all_ended).expect("crawlers of a frozen run end");
     let before = installed.federation.requests();
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(installed.federation.requests(), before, "no request is sent while it is frozen");
@@ -113,7 +113,7 @@ fn two_runs_share_the_tokens_by_weight() {
              spec: {{catalogRef: {{name: {catalog}}}, tokens: 8, weight: {weight}, crawler: {{concurrency: 1}}}}"
         ));
     }
-    let shares = eventually(Duration::from_secs(60), || {
+    let shares = eventually(Duration::from_mins(1), || {
         let share = |name: &str| installed.namespace.get("crawlrun", name)?["status"]["tokens"]["held"].as_i64();
         let held = (share("heavy")?, share("light")?);
         (held == (3, 1)).then_some(held)

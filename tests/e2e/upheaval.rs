@@ -59,7 +59,7 @@ fn a_run_deleted_midway_takes_its_jobs_and_its_queue_with_it() {
     installed.run("deleted", "");
     installed.midway("deleted");
     installed.namespace.kubectl(&["delete", "crawlrun", "deleted"]).unwrap();
-    let gone = eventually(Duration::from_secs(60), || installed.crawler_jobs().is_empty().then_some(()));
+    let gone = eventually(Duration::from_mins(1), || installed.crawler_jobs().is_empty().then_some(()));
     gone.unwrap_or_else(|| panic!("jobs are left: {:?}", names(&installed.crawler_jobs())));
     installed.run("next", "");
     installed.is_whole(&installed.ended("next"));

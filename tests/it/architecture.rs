@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 const SHARED: [&str; 7] = ["clock", "config", "finding", "flow", "outcome", "record", "task"];
 
 /// What each module may use, beside itself.
-const ARROWS: [Arrow; 14] = [
+const ARROWS: [Arrow; 15] = [
     Arrow { from: "api", to: &[], why: "what is asked knows nothing of how it is done" },
     Arrow {
         from: "planner",
@@ -85,7 +85,11 @@ const CRATES: [(&[&str], &[&str], &str); 7] = [
         &["operator", "cli"],
         "the Kubernetes client is the operator's",
     ),
-    (&["hyper", "hyper_util", "http_body_util"], &["demo", "crawler"], "HTTP is spoken by the crawler and the demo"),
+    (
+        &["hyper", "hyper_util", "http_body_util"],
+        &["demo", "crawler", "operator"],
+        "HTTP is spoken by the crawler, the demo and the operator's probes",
+    ),
     (
         &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif", "ratatui", "crossterm"],
         &["cli", "config", "generate", "local", "telemetry"],

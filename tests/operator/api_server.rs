@@ -151,7 +151,7 @@ impl ApiServer {
     /// Waits until an object is as it should be. Panics with what it is like if it is not in time.
     pub(crate) async fn until(&self, plural: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut events = self.0.events.subscribe();
-        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
         loop {
             if let Some(object) = self.object(plural, name).filter(&is) {
                 return object;
@@ -239,14 +239,15 @@ impl ApiServer {
         drop(state);
         let (collection, query) = (path.collection.clone(), query.clone());
         let live = futures_util::stream::unfold(live, |mut live| async move { Some((live.recv().await.ok()?, live)) });
-        let is_lost = move |seen: &Arc<Seen>| watching.lose_every.is_some_and(|every| seen.version % every == 0);
+        let is_lost =
+            move |seen: &Arc<Seen>| watching.lose_every.is_some_and(|every| seen.version.is_multiple_of(every));
         let told = futures_util::stream::iter(past).chain(live).then(move |seen| async move {
             tokio::time::sleep(watching.late).await;
             seen
         });
         // What was between is not told: whoever watches has to list again.
         let told = told.scan(false, move |is_over, seen| {
-            let line = if *is_over {
+            let shown = if *is_over {
                 None
             } else if is_lost(&seen) {
                 *is_over = true;
@@ -255,7 +256,7 @@ impl ApiServer {
                 let is_asked_for = seen.collection == collection && selected(&seen.object, &query);
                 Some(is_asked_for.then(|| json!({"type": seen.type_, "object": seen.object})))
             };
-            std::future::ready(line)
+            std::future::ready(shown)
         });
         let lines = told.filter_map(|line| {
             let frame = line.map(|line| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{line}\n")))));

@@ -1,13 +1,14 @@
 //! A cluster around an operator: Jobs get pods, and pods crawl, as tasks of the test's own process.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -196,14 +197,14 @@ impl Kubelet {
         let mut known: BTreeMap<String, (CancellationToken, String)> = BTreeMap::new();
         loop {
             let jobs: Api<Job> = Api::namespaced(kubelet.client.clone(), "default");
-            let jobs = jobs.list(&Default::default()).await.unwrap().items;
-            let uids: BTreeSet<String> = jobs.iter().filter_map(|job| job.uid()).collect();
+            let jobs = jobs.list(&ListParams::default()).await.unwrap().items;
+            let uids: BTreeSet<String> = jobs.iter().filter_map(ResourceExt::uid).collect();
             for job in jobs {
                 let uid = job.uid().unwrap();
-                if !known.contains_key(&uid) {
+                let pod = format!("{}-{}", job.name_any(), &uid[uid.len() - 5..]);
+                if let Entry::Vacant(entry) = known.entry(uid) {
                     let stop = CancellationToken::new();
-                    let pod = format!("{}-{}", job.name_any(), &uid[uid.len() - 5..]);
-                    known.insert(uid, (stop.clone(), pod.clone()));
+                    entry.insert((stop.clone(), pod.clone()));
                     tokio::spawn(kubelet.clone().attend(job, pod, stop));
                 }
             }
@@ -271,17 +272,13 @@ impl Kubelet {
         };
         let job_name = job.name_any();
         let death = self.pods.deaths.lock().unwrap().remove(&job_name);
-        let (code, reason) = match death {
-            Some((reason, code)) => {
-                // It begins to work, and is ended in the middle of it.
-                let work = crawl(self.queue.clone(), self.landing.clone(), options);
-                let _ = tokio::time::timeout(Duration::from_millis(300), work).await;
-                (code, reason)
-            }
-            None => {
-                let outcome = crawl(self.queue.clone(), self.landing.clone(), options).await;
-                (i32::from(outcome.exit.code()), "Completed".to_owned())
-            }
+        let work = crawl(self.queue.clone(), self.landing.clone(), options);
+        let (code, reason) = if let Some((reason, code)) = death {
+            // It begins to work, and is ended in the middle of it.
+            drop(tokio::time::timeout(Duration::from_millis(300), work).await);
+            (code, reason)
+        } else {
+            (i32::from(work.await.exit.code()), "Completed".to_owned())
         };
         let phase = if code == i32::from(CrawlExit::Drained.code()) { "Succeeded" } else { "Failed" };
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
