@@ -1,6 +1,6 @@
 //! `ThrottlePolicy`: budgets of documents, API calls or bytes per period.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -223,9 +223,34 @@ pub struct ThrottlePolicyStatus {
     pub conditions: Vec<Condition>,
     /// Nodes that the policy applies to.
     pub assigned_catalog_nodes: i64,
+    /// Budgets of the policy that active runs count against, at most 20: those that wait longest first.
+    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub budgets: Vec<BudgetStatus>,
     /// Targets, each with whether the assignment was accepted.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type", "name"]))]
     pub targets: Vec<ThrottleTargetStatus>,
+}
+
+/// How a budget stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetStatus {
+    /// Name of the budget: the policy, and what it is counted for (spec.budgetPer).
+    #[schemars(length(max = 1024))]
+    pub name: String,
+    /// Calls in a minute that it allows at present; less than the policy says while servers push back. Unset: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_minute: Option<i64>,
+    /// Tasks that count against it and wait.
+    pub queued: i64,
+    /// Why nothing is sent, as one word in CamelCase, while nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub waiting_for: Option<String>,
+    /// Until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::api::crd::time")]
+    pub waiting_until: Option<Time>,
 }
 
 /// Whether an assignment was accepted.

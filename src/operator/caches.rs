@@ -32,6 +32,8 @@ pub(crate) enum Change {
     /// A Job or a pod of the run with this uid.
     Crawler(String),
     Secret(String),
+    /// Budgets are counted against that were not before.
+    Budgets,
 }
 
 /// The caches.

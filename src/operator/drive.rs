@@ -182,6 +182,7 @@ impl Routes {
                 send_all(&self.nodes, &caches.nodes);
                 self.runs_of(|_: &CrawlRun| true);
             }
+            Change::Budgets => send_all(&self.policies, &caches.policies),
             Change::Crawler(uid) => self.runs_of(|run: &CrawlRun| run.uid().as_deref() == Some(uid.as_str())),
             Change::Secret(name) => {
                 let uses =

@@ -16,6 +16,7 @@ mod credentials;
 mod drive;
 mod error;
 mod fates;
+mod gates;
 mod http;
 mod jobs;
 mod leader;

@@ -25,7 +25,7 @@ use crate::api::names::{API_VERSION, FIELD_MANAGER};
 use crate::clock::SharedClock;
 use crate::flow::RunConfig;
 use crate::planner::RunDemand;
-use crate::queue::{Patience, SharedQueue};
+use crate::queue::{LaneStatus, Patience, SharedQueue};
 use crate::run::seeds::Seeds;
 use crate::run::{NodeResult, Report};
 use crate::store::{NodeState, SharedStore};
@@ -65,6 +65,8 @@ pub(crate) struct Memory {
     pub(crate) nodes: BTreeMap<CatalogName, Arc<BTreeMap<NodeName, NodeState>>>,
     /// Sweeps of a Catalog that wait for a person.
     pub(crate) held: BTreeMap<CatalogName, Vec<HeldDeletion>>,
+    /// The lanes of active runs, by the uid of their CrawlRun, as they were looked at last.
+    pub(crate) lanes: BTreeMap<String, Vec<LaneStatus>>,
     /// What the last run of this process said of each node.
     pub(crate) notes: BTreeMap<NodeName, NodeNote>,
 }
@@ -153,6 +155,15 @@ impl World {
 
     pub(crate) fn note_success(&self, kind: &'static str, name: &str) {
         self.memory().failures.remove(&format!("{kind}/{name}"));
+    }
+
+    /// Remembers how the lanes of a run stand. Policies that have just come into use are looked at.
+    pub(crate) fn note_lanes(&self, uid: &str, lanes: Vec<LaneStatus>) {
+        let before = self.memory().lanes.insert(uid.to_owned(), lanes);
+        if before.is_none() {
+            // Nobody listens any more when the operator ends.
+            drop(self.changes.send(Change::Budgets));
+        }
     }
 
     /// A run has ended: what is known of its Catalog is read anew.

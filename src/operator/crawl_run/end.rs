@@ -98,6 +98,7 @@ pub(super) async fn tidy_up(run: &CrawlRun, world: &World) -> Result<Action, Ope
         let mut memory = world.memory();
         memory.demands.remove(&uid);
         memory.configured.remove(&uid);
+        memory.lanes.remove(&uid);
     }
     let Some(ttl) = run.spec.settings.ttl_after_finished else { return Ok(Action::await_change()) };
     let finished = run.status.as_ref().and_then(|status| status.finished_at.as_ref()).map(moment_of);

@@ -54,6 +54,7 @@ async fn pass(run: &CrawlRun, world: &World) -> Result<Action, OperatorError> {
             Ok(if waits.comes_by_itself { Action::await_change() } else { Action::requeue(WAITING_TICK) })
         }
         observe::Standing::Begun(begun) => {
+            world.note_lanes(&begun.uid, begun.lanes.clone());
             let applied = apply::apply(run, world, &begun).await?;
             let look_again = applied.look_again;
             report::report_progress(run, world, &begun, &applied).await?;

@@ -209,6 +209,7 @@ fn demands_of_all(memory: &mut Memory, world: &World) -> Vec<RunDemand> {
         world.caches.runs.state_filter(|run| !super::is_final(run) && run.metadata.deletion_timestamp.is_none());
     let uids: BTreeSet<String> = active.iter().filter_map(|run| run.uid()).collect();
     memory.demands.retain(|uid, _| uids.contains(uid));
+    memory.lanes.retain(|uid, _| uids.contains(uid));
     let unknown = active.iter().filter_map(|run| {
         let uid = run.uid().filter(|uid| !memory.demands.contains_key(uid))?;
         let settings = &run.spec.settings;

@@ -1,6 +1,6 @@
 //! What people are told of a run: its status, and an event where something happened.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Unit;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,6 +9,7 @@ use kube::runtime::events::EventType;
 
 use super::super::conditions::{Holds, Said, conditions, shortened};
 use super::super::error::OperatorError;
+use super::super::gates::gate_sentence;
 use super::super::world::World;
 use super::apply::Applied;
 use super::observe::{Begun, Waits, wants_nothing};
@@ -21,10 +22,8 @@ use crate::api::{
 };
 use crate::flow::Ledger;
 use crate::planner::{LaneLoad, Phase, estimate_end};
-use crate::queue::{Gate, LaneStatus};
 use crate::run::{NodeResult, Report, RunOutcome, Totals};
 use crate::store::SectionReport;
-use crate::task::NodeName;
 
 /// A status that says of conditions what it said before is written so often at most.
 const BETWEEN_WRITES_SECONDS: i64 = 5;
@@ -303,30 +302,4 @@ fn waiting(begun: &Begun, applied: &Applied) -> Option<WaitingStatus> {
     let (lane, waiting) = first?;
     let (reason, message) = gate_sentence(&waiting.gate, lane);
     say(reason, &message, Some(waiting.until))
-}
-
-fn gate_sentence(gate: &Gate, lane: &LaneStatus) -> (&'static str, String) {
-    let nodes: BTreeSet<&str> = lane.nodes.iter().map(NodeName::as_str).collect();
-    let of = nodes.into_iter().take(3).collect::<Vec<_>>().join(", ");
-    match gate {
-        Gate::OriginBackOff { origin } => {
-            ("BackOff", format!("{origin} asked to be left alone, or failed (nodes {of})"))
-        }
-        Gate::OriginConcurrency { origin } => {
-            ("OriginFull", format!("as many requests as allowed are under way to {origin}"))
-        }
-        Gate::Budget { budget, unit } => ("Budget", format!("budget {} has no {unit:?} left (nodes {of})", budget.0)),
-        Gate::BudgetConcurrency { budget } => {
-            ("BudgetFull", format!("as many requests as budget {} allows are under way", budget.0))
-        }
-        Gate::NodeSuspended { node } => ("NodeSuspended", format!("node {node} is suspended (spec.suspend)")),
-        Gate::Hours { budget } => {
-            ("AllowedHours", format!("outside of the hours in which budget {} is open", budget.0))
-        }
-        Gate::CrashSuspect { node } => (
-            "CrashSuspect",
-            format!("a task of node {node} that was under way in a crash waits for a crawler of its own"),
-        ),
-        Gate::Delay => ("Retry", format!("failed tasks are tried again (nodes {of})")),
-    }
 }
