@@ -1,12 +1,14 @@
 //! A namespace with an installed chart, and a federation beside the cluster.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde_json::Value;
 use trawler::demo::{DemoFederation, DemoOptions};
 
-use super::kubectl::{Namespace, condition, eventually, run, setting, tool};
+use super::judge::{self, History};
+use super::kubectl::{Namespace, cluster, condition, eventually, run, setting, tool};
 
 /// The chart's values for the test's images.
 const VALUES: &str = "
@@ -30,6 +32,7 @@ redis:
 pub(crate) struct Installed {
     pub(crate) namespace: Namespace,
     pub(crate) federation: DemoFederation,
+    history: History,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -49,7 +52,8 @@ impl Installed {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let options = DemoOptions { address, latency, ..DemoOptions::default() };
         let federation = runtime.block_on(DemoFederation::start(options)).unwrap();
-        let installed = Self { namespace, federation, runtime };
+        let history = runtime.block_on(async { judge::follow(client().await, namespace.0.clone()).await });
+        let installed = Self { namespace, federation, history, runtime };
         installed.helm("install", values).unwrap();
         installed.namespace.apply(&installed.federation.manifests());
         installed
@@ -119,9 +123,38 @@ impl Installed {
     }
 }
 
+/// The API server's administrator.
+async fn client() -> kube::Client {
+    let text = std::fs::read_to_string(format!("{}/kubeconfig", cluster())).unwrap();
+    let kubeconfig: kube::config::Kubeconfig = serde_saphyr::from_str(&text).unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+/// Tokens of an installation by the values above.
+const TOKENS: usize = 4;
+
+impl Installed {
+    /// Judges what the API server told of crawlers.
+    fn judge(&self) {
+        let runs = self.namespace.list("crawlruns", "");
+        let tokens = runs.iter().filter_map(|run| {
+            let tokens = usize::try_from(run["spec"]["tokens"].as_u64()?).ok()?;
+            Some((run["metadata"]["uid"].as_str()?.to_owned(), tokens))
+        });
+        let tokens: BTreeMap<String, usize> = tokens.collect();
+        let history = self.history.lock().unwrap().clone();
+        let wrong = judge::judge(&history, TOKENS, &tokens);
+        println!("{}: {} events of crawlers judged", self.namespace.0, history.len());
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
 impl Drop for Installed {
     fn drop(&mut self) {
         if !std::thread::panicking() {
+            self.judge();
             drop(run(tool("kubectl").args(["delete", "namespace", &self.namespace.0, "--wait=false"])));
         }
         let _in_runtime = self.runtime.enter();

@@ -12,7 +12,9 @@
     reason = "a test fails by panicking, tells by printing, and looks at the time of the world around it"
 )]
 
+mod definitions;
 mod installed;
+mod judge;
 mod kubectl;
 mod lifecycle;
 mod runs;

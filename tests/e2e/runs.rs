@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::installed::Installed;
-use super::kubectl::{condition, eventually, run, tool};
+use super::kubectl::{Namespace, condition, eventually, run, tool};
 
 #[test]
 fn a_run_crawls_the_federation_and_a_second_one_finds_what_has_changed() {
@@ -122,4 +122,26 @@ fn two_runs_share_the_tokens_by_weight() {
     for name in ["heavy", "light"] {
         installed.is_whole(&installed.ended(name));
     }
+}
+
+#[test]
+fn two_instances_share_one_redis_and_nothing_else() {
+    let shared = Namespace("e2e-shared-redis".to_owned());
+    run(tool("kubectl").args(["create", "namespace", &shared.0])).unwrap();
+    shared.apply(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: redis, labels: {app: redis}}\nspec:\n  containers:\n  - name: redis\n    \
+         image: trawler.dev/redis:test\n    imagePullPolicy: Never\n    command: [redis-server, --protected-mode, 'no', --save, '']\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {name: redis}\nspec: {selector: {app: redis}, ports: [{port: 6379}]}",
+    );
+    let of = |instance: &str| {
+        let url = "redis://redis.e2e-shared-redis.svc.cluster.local:6379";
+        format!("instance: {instance}\nredis: {{external: {{url: '{url}'}}}}")
+    };
+    let one = Installed::with("sharer-one", &of("one"), Duration::ZERO);
+    let other = Installed::with("sharer-two", &of("two"), Duration::ZERO);
+    one.run("same", "");
+    other.run("same", "");
+    one.is_whole(&one.ended("same"));
+    other.is_whole(&other.ended("same"));
+    run(tool("kubectl").args(["delete", "namespace", &shared.0, "--wait=false"])).unwrap();
 }

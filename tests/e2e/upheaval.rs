@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::installed::Installed;
-use super::kubectl::{condition, eventually};
+use super::kubectl::{cluster, condition, eventually};
 
 fn names(objects: &[Value]) -> Vec<String> {
     objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()
@@ -83,4 +83,82 @@ fn an_upgrade_midway_takes_over_running_runs_without_restarting_their_jobs() {
     let all: Vec<&str> = all.iter().filter_map(|job| job["metadata"]["uid"].as_str()).collect();
     assert!(before.iter().all(|uid| all.contains(&uid.as_str())), "the same Jobs go on, or have ended by themselves");
     installed.is_whole(&installed.ended("upgraded"));
+}
+
+#[test]
+fn crawlers_that_run_out_of_memory_are_named_and_started_ever_more_slowly() {
+    let installed = Installed::new("memory");
+    installed.run("starved", "  crawler: {resources: {limits: {memory: 7Mi}, requests: {memory: 7Mi}}}");
+    let starves = |run: &Value| {
+        matches!(
+            run["status"]["waiting"]["reason"].as_str(),
+            Some("OutOfMemory" | "CrawlerCannotStart" | "CrawlerCrashed")
+        )
+    };
+    let run = installed.namespace.until("crawlrun", "starved", "starved", starves);
+    println!("{}", run["status"]["waiting"]["message"]);
+    std::thread::sleep(Duration::from_secs(15));
+    let run = installed.namespace.get("crawlrun", "starved").unwrap();
+    assert_eq!(condition(&run, "Succeeded"), Some("Unknown"));
+    assert_eq!(run["status"]["ledger"]["dead"], 0, "who never began to work on anything is charged for nothing");
+    let pods = installed.crawler_pods().len();
+    assert!(pods <= 8, "{pods} pods within half a minute are a churn");
+    installed.namespace.kubectl(&["delete", "crawlrun", "starved"]).unwrap();
+    installed.run("fed", "");
+    installed.is_whole(&installed.ended("fed"));
+}
+
+#[test]
+#[ignore = "takes the machine away from all other tests: tests/e2e/run lets it run alone"]
+fn a_crawler_that_is_preempted_charges_nobody() {
+    let installed =
+        Installed::with("preempt", "crawler: {resources: {requests: {cpu: 800m}}}", Duration::from_millis(500));
+    installed
+        .namespace
+        .apply("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: e2e-urgent}\nvalue: 1000");
+    installed.run("preempted", "  crawler: {concurrency: 1}");
+    installed.midway("preempted");
+    installed.namespace.apply(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: urgent}\nspec:\n  priorityClassName: e2e-urgent\n  restartPolicy: Never\n  \
+         securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: urgent\n    \
+         image: trawler.dev/redis:test\n    imagePullPolicy: Never\n    command: [sh, -c, 'read -t 8 x < /dev/zero; exit 0']\n    \
+         resources: {requests: {cpu: 1500m}}\n    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+    );
+    let preempted = eventually(Duration::from_secs(60), || {
+        let events = installed.namespace.kubectl(&["get", "events", "-o", "json"]).ok()?;
+        events.contains("\"Preempted\"").then_some(())
+    });
+    preempted.unwrap_or_else(|| panic!("nobody is preempted:\n{}", installed.namespace.state()));
+    installed.namespace.kubectl(&["delete", "pod", "urgent", "--grace-period=0", "--force"]).unwrap();
+    let run = installed.ended("preempted");
+    installed.is_whole(&run);
+    assert_eq!(run["status"]["ledger"]["dead"], 0);
+}
+
+#[test]
+#[ignore = "takes the machine away from all other tests: tests/e2e/run lets it run alone"]
+fn a_machine_that_falls_silent_while_pods_go_on_loses_nothing() {
+    let tolerations = "crawlerClasses: {default: {tolerations: [\
+        {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 3}, \
+        {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 3}]}}";
+    let installed = Installed::with("silent", tolerations, Duration::from_millis(700));
+    installed.run("silent", "  crawler: {concurrency: 1}");
+    installed.midway("silent");
+    process("stop");
+    let told_to_go = eventually(Duration::from_secs(120), || {
+        let pods = installed.crawler_pods();
+        pods.iter().any(|pod| !pod["metadata"]["deletionTimestamp"].is_null()).then_some(())
+    });
+    process("start");
+    told_to_go.unwrap_or_else(|| panic!("no pod of the silent machine is given up:\n{}", installed.namespace.state()));
+    let run = installed.ended("silent");
+    installed.is_whole(&run);
+    assert_eq!(run["status"]["ledger"]["dead"], 0, "a lost machine charges nobody");
+}
+
+/// Stops or starts the kubelet.
+fn process(verb: &str) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/cluster/process");
+    let ended = std::process::Command::new(script).args([&cluster(), verb, "kubelet"]).status().unwrap();
+    assert!(ended.success());
 }
