@@ -1,5 +1,7 @@
 //! What goes wrong around a run, and what the run makes of it.
 
+use std::collections::BTreeSet;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,24 +13,72 @@ fn names(objects: &[Value]) -> Vec<String> {
     objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
+/// Kills in all.
+const KILLS: usize = 20;
+
 #[test]
-fn operators_that_are_killed_again_and_again_leave_a_whole_run() {
-    let installed = Installed::with("kills", "", Duration::from_millis(400));
-    installed.run("killed", "");
-    let mut kills = 0;
-    while kills < 20 {
-        let run = installed.namespace.get("crawlrun", "killed");
-        if run.is_some_and(|run| matches!(condition(&run, "Succeeded"), Some("True" | "False"))) {
-            break;
+fn operators_that_are_killed_each_at_another_write_leave_whole_runs() {
+    let installed = Installed::with("kills", "", Duration::from_millis(300));
+    let mut writes = Writes::of(&installed.namespace.0);
+    let mut killed_at: BTreeSet<String> = BTreeSet::new();
+    let mut runs = 0;
+    while killed_at.len() < KILLS {
+        assert!(runs < 12, "only {} different writes in {runs} runs: {killed_at:?}", killed_at.len());
+        runs += 1;
+        let name = format!("killed-{runs}");
+        installed.run(&name, "");
+        while killed_at.len() < KILLS {
+            let run = installed.namespace.get("crawlrun", &name);
+            if run.is_some_and(|run| matches!(condition(&run, "Succeeded"), Some("True" | "False"))) {
+                break;
+            }
+            let next = eventually(Duration::from_secs(3), || writes.next(|write| !killed_at.contains(write)));
+            let Some(write) = next else { continue };
+            let pod = installed.operator_pod();
+            installed.namespace.kubectl(&["delete", "pod", &pod, "--grace-period=0", "--force"]).unwrap();
+            println!("kill {}: right after {write}", killed_at.len() + 1);
+            killed_at.insert(write);
         }
-        let pod = installed.operator_pod();
-        installed.namespace.kubectl(&["delete", "pod", &pod, "--grace-period=0", "--force"]).unwrap();
-        kills += 1;
-        println!("kill {kills}: {pod}");
-        std::thread::sleep(Duration::from_millis(1500));
+        installed.is_whole(&installed.ended(&name));
     }
-    assert!(kills >= 3, "the run was over after {kills} kills");
-    installed.is_whole(&installed.ended("killed"));
+}
+
+/// The writes of a namespace's operator, as the API server's audit log has them.
+struct Writes {
+    path: String,
+    user: String,
+    seen: u64,
+}
+
+impl Writes {
+    fn of(namespace: &str) -> Self {
+        let path = format!("{}/logs/audit.log", cluster());
+        Self {
+            seen: std::fs::metadata(&path).unwrap().len(),
+            path,
+            user: format!("system:serviceaccount:{namespace}:"),
+        }
+    }
+
+    /// The next one that is wanted, of those that were made since this was asked last.
+    fn next(&mut self, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        let mut file = std::fs::File::open(&self.path).unwrap();
+        file.seek(SeekFrom::Start(self.seen)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.seen += whole as u64;
+        text[..whole].lines().rev().find_map(|line| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            let is_ours = event["user"]["username"].as_str()?.starts_with(&self.user);
+            let verb = event["verb"].as_str().filter(|verb| ["create", "update", "patch", "delete"].contains(verb))?;
+            let part = |name: &str| event["objectRef"][name].as_str().unwrap_or_default().to_owned();
+            // Each event has a name of its own.
+            let name = if part("resource") == "events" { String::new() } else { part("name") };
+            let write = format!("{verb} {}/{name} {}", part("resource"), part("subresource"));
+            (is_ours && wanted(&write)).then_some(write)
+        })
+    }
 }
 
 #[test]
