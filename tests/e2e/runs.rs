@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::installed::Installed;
 use super::kubectl::{Namespace, condition, eventually, run, tool};
@@ -101,26 +101,56 @@ fn two_namespaces_do_not_touch_each_other() {
 }
 
 #[test]
-fn two_runs_share_the_tokens_by_weight() {
-    let installed = Installed::with("weight", "", Duration::from_secs(1));
+fn two_runs_share_the_tokens_by_weight_and_leave_none_idle() {
+    let installed = Installed::with("weight", "", Duration::from_millis(1500));
+    // Each server stands for six nodes: more to do than there are tokens.
+    let nodes = installed.namespace.list("catalognodes", "federation=demo");
+    let copies: Vec<Value> = (0..30)
+        .map(|number| {
+            let mut node = nodes[number % nodes.len()].clone();
+            let name = format!("{}-{number}", node["metadata"]["name"].as_str().unwrap());
+            node["metadata"] = json!({"name": name, "labels": {"many": "yes"}});
+            node.as_object_mut().unwrap().remove("status");
+            node["spec"].as_object_mut().unwrap().remove("throttlePolicyRef");
+            node
+        })
+        .collect();
+    installed.namespace.apply(&json!({"apiVersion": "v1", "kind": "List", "items": copies}).to_string());
     for (catalog, weight) in [("heavy", 3), ("light", 1)] {
         installed.namespace.apply(&format!(
             "apiVersion: trawler.dev/v1alpha1\nkind: Catalog\nmetadata: {{name: {catalog}}}\n\
-             spec: {{catalogNodeSelector: {{matchLabels: {{federation: demo}}}}}}"
+             spec: {{catalogNodeSelector: {{matchLabels: {{many: 'yes'}}}}}}"
         ));
         installed.namespace.apply(&format!(
             "apiVersion: trawler.dev/v1alpha1\nkind: CrawlRun\nmetadata: {{name: {catalog}}}\n\
              spec: {{catalogRef: {{name: {catalog}}}, tokens: 8, weight: {weight}, crawler: {{concurrency: 1}}}}"
         ));
     }
-    let shares = eventually(Duration::from_mins(1), || {
-        let share = |name: &str| installed.namespace.get("crawlrun", name)?["status"]["tokens"]["held"].as_i64();
-        let held = (share("heavy")?, share("light")?);
-        (held == (3, 1)).then_some(held)
+    let of = |name: &str| installed.namespace.get("crawlrun", name).unwrap_or_default()["status"].clone();
+    let shares = eventually(Duration::from_secs(60), || {
+        let held = ["heavy", "light"].map(|name| of(name)["tokens"]["held"].as_i64().unwrap_or(0));
+        (held == [3, 1]).then_some(held)
     });
-    assert_eq!(shares, Some((3, 1)), "{}", installed.namespace.state());
+    assert_eq!(shares, Some([3, 1]), "{}", installed.namespace.state());
+    // While there is more to do than tokens, they are used.
+    let (mut looks, mut busy) = (0, 0);
+    while looks < 30 {
+        let queued = ["heavy", "light"].map(|name| of(name)["ledger"]["queued"].as_i64().unwrap_or(0));
+        let pods = installed.crawler_pods();
+        if queued[0] < 4 || queued[1] < 2 {
+            break;
+        }
+        let at_work = pods.iter().filter(|pod| {
+            matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Running"))
+                && pod["metadata"]["deletionTimestamp"].is_null()
+        });
+        (looks, busy) = (looks + 1, busy + at_work.count().min(4));
+    }
+    println!("{busy} of {} tokens were busy", 4 * looks);
+    assert!(looks >= 5 && busy * 10 >= 4 * looks * 9, "{busy} of {} tokens", 4 * looks);
     for name in ["heavy", "light"] {
-        installed.is_whole(&installed.ended(name));
+        let run = installed.ended(name);
+        assert_eq!(condition(&run, "Succeeded"), Some("True"), "{run:#}");
     }
 }
 
