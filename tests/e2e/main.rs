@@ -6,5 +6,6 @@
 mod installed;
 mod kubectl;
 mod lifecycle;
+mod plugin;
 mod runs;
 mod upheaval;
