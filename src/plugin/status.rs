@@ -99,15 +99,31 @@ fn crawlers(facts: &RunFacts) -> Vec<CrawlerRow> {
     rows
 }
 
-/// As `kubectl get pods` says it.
+/// As `kubectl get pods` says it; but a crawler's exit codes are told apart, which are not errors.
 fn pod_state(pod: &Pod) -> String {
     let Some(status) = &pod.status else { return "Pending".to_owned() };
     let container = status.container_statuses.iter().flatten().find_map(|status| {
         let state = status.state.as_ref()?;
         let waits = state.waiting.as_ref().and_then(|waiting| waiting.reason.clone());
-        waits.or_else(|| state.terminated.as_ref().and_then(|ended| ended.reason.clone()))
+        let ended = state.terminated.as_ref();
+        let word = ended.and_then(|ended| ended_word(ended.exit_code)).map(str::to_owned);
+        waits.or(word).or_else(|| ended?.reason.clone())
     });
     container.or_else(|| status.phase.clone()).unwrap_or_else(|| "Pending".to_owned())
+}
+
+/// How a crawler ended that ended in order: the exit codes of `trawler crawl`.
+fn ended_word(exit_code: i32) -> Option<&'static str> {
+    match exit_code {
+        0 => Some("Drained"),
+        20 => Some("Ended (frozen)"),
+        21 => Some("Ended (deadline)"),
+        22 => Some("Ended (queue lost)"),
+        23 => Some("Ended (fenced)"),
+        24 => Some("Ended (store gone)"),
+        143 => Some("Ended (terminated)"),
+        _ => None,
+    }
 }
 
 impl Answer for StatusSheet {
@@ -291,6 +307,22 @@ WHEN     ABOUT                REASON  NOTE
 Not all was read: Jobs: forbidden
 "
         );
+    }
+
+    #[test]
+    fn a_crawler_that_ended_in_order_is_not_said_to_have_failed() {
+        let ended = |code: i32, reason: &str| {
+            let state = json!({"terminated": {"exitCode": code, "reason": reason}});
+            let container = json!({
+                "name": "crawler", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state,
+            });
+            pod_state(&pod("x", &json!({"phase": "Failed", "containerStatuses": [container]})))
+        };
+        assert_eq!(
+            [ended(0, "Completed"), ended(20, "Error"), ended(101, "Error"), ended(137, "OOMKilled")],
+            ["Drained", "Ended (frozen)", "Error", "OOMKilled"]
+        );
+        assert_eq!(pod_state(&pod("x", &json!({"phase": "Running"}))), "Running");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{Answer, Look, RunFacts, RunRow, State, counted, listed};
 use crate::api::conditions::{DELETION_HELD, FROZEN, QUEUE_LOST, READY, succeeded};
 use crate::api::times::moment_of;
 use crate::local::text::{about, ago, in_about, shown};
-use crate::operator::trouble;
+use crate::operator::{Trouble, trouble};
 
 /// Nodes that a sentence names with what is wrong with them.
 const MAX_NAMED: usize = 3;
@@ -119,7 +119,7 @@ fn ended(why: &mut Why, row: &RunRow, facts: &RunFacts) {
 fn active(why: &mut Why, row: &RunRow, facts: &RunFacts) {
     let name = &row.name;
     let wants_frozen = facts.run.spec.settings.suspend;
-    if row.state == State::Frozen || wants_frozen {
+    if row.state == State::Frozen || (wants_frozen && row.state != State::Pending) {
         let is_frozen = run_condition(&facts.run, FROZEN).is_some();
         let (reason, sentence) = match (is_frozen, wants_frozen) {
             (true, false) => ("Thawing", format!("Run {name} is being thawed: spec.suspend is no longer set.")),
@@ -141,13 +141,27 @@ fn active(why: &mut Why, row: &RunRow, facts: &RunFacts) {
             "Its queue was lost and is being filled again from the store; nothing that was written is lost.".to_owned(),
         );
     }
-    if let Some((pod, trouble)) = worst_trouble(&facts.pods) {
+    let trouble = worst_trouble(&facts.pods);
+    if let Some((pod, trouble, false)) = &trouble {
         trouble.reason.clone_into(&mut why.reason);
-        why.sentences
-            .insert(0, format!("Run {name} has a crawler that does not work: {}.", without_stop(&trouble.message)));
-        why.sentences.extend(advice_for_trouble(trouble.reason, &pod, &row.namespace));
-        return;
+        let sentence = format!("Run {name} has a crawler that does not work: {}.", without_stop(&trouble.message));
+        why.sentences.insert(0, sentence);
+        why.sentences.extend(advice_for_trouble(trouble.reason, pod, &row.namespace));
+    } else {
+        moving_or_waiting(why, row, facts);
     }
+    if let Some((pod, trouble, true)) = &trouble {
+        why.sentences.push(format!("A crawler of it ended badly before: {}.", without_stop(&trouble.message)));
+        why.sentences.extend(advice_for_trouble(trouble.reason, pod, &row.namespace));
+    }
+    if wants_frozen {
+        why.sentences
+            .push(format!("spec.suspend is set: once begun it is frozen. `kubectl trawler thaw {name}` changes that."));
+    }
+}
+
+fn moving_or_waiting(why: &mut Why, row: &RunRow, facts: &RunFacts) {
+    let name = &row.name;
     let waiting = facts.run.status.as_ref().and_then(|status| status.waiting.as_ref());
     let Some(waiting) = waiting else {
         "Running".clone_into(&mut why.reason);
@@ -182,18 +196,20 @@ fn without_stop(message: &str) -> &str {
     message.trim_end().trim_end_matches('.')
 }
 
-/// What keeps a crawler from working: what a person must change first, then what came last.
-fn worst_trouble(pods: &[Pod]) -> Option<(String, crate::operator::Trouble)> {
+/// What keeps a crawler from working: what a person must change first, then what came last. With whether it is over: others
+/// work meanwhile.
+fn worst_trouble(pods: &[Pod]) -> Option<(String, Trouble, bool)> {
+    let is_over = |pod: &Pod| matches!(phase(pod), Some("Succeeded" | "Failed"));
+    let does_another_work = pods.iter().any(|pod| phase(pod) == Some("Running"));
     let found = pods.iter().filter_map(|pod| Some((pod, trouble(pod)?)));
-    let worst = found.max_by_key(|(pod, trouble)| {
-        let is_over = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref())
-            .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
-        (trouble.is_lasting, !is_over, pod.metadata.creation_timestamp.clone())
-    })?;
-    Some((worst.0.name_any(), worst.1))
+    let (pod, worst) = found
+        .max_by_key(|(pod, trouble)| (trouble.is_lasting, !is_over(pod), pod.metadata.creation_timestamp.clone()))?;
+    let is_past = is_over(pod) && !worst.is_lasting && does_another_work;
+    Some((pod.name_any(), worst, is_past))
+}
+
+fn phase(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
 }
 
 fn advice_for_trouble(reason: &str, pod: &str, namespace: &str) -> Option<String> {
@@ -432,6 +448,36 @@ mod tests {
             text(&facts),
             "Run young has a crawler that does not work: crawler demo-token-00-x ran out of memory; give its class or the run \
              more (spec.crawler.resources).\n"
+        );
+    }
+
+    #[test]
+    fn a_crash_that_is_over_does_not_hide_what_is_waited_for_now() {
+        let state = json!({"terminated": {"exitCode": 101, "reason": "Error", "message": "out of luck"}});
+        let mut facts = crawler(&json!({"phase": "Failed", "containerStatuses": container(&state)}));
+        facts.pods.push(pod("demo-token-01-y", &json!({"phase": "Running"})));
+        let why = why(&facts);
+        assert_eq!(why.reason, "Budget");
+        assert_eq!(
+            why.sentences[2..],
+            [
+                "A crawler of it ended badly before: crawler demo-token-00-x ended with exit code 101: out of luck.",
+                "What it said last: `kubectl logs -n harvest demo-token-00-x`.",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_run_that_waits_to_begin_and_shall_be_frozen_says_both() {
+        let mut facts = facts(run("later", "running"));
+        facts.run.spec.settings.suspend = true;
+        let status = facts.run.status.as_mut().unwrap();
+        "Pending".clone_into(&mut status.conditions[0].reason);
+        let why = why(&facts);
+        assert_eq!((why.state, why.reason.as_str()), (State::Pending, "Budget"));
+        assert_eq!(
+            why.sentences.last().unwrap(),
+            "spec.suspend is set: once begun it is frozen. `kubectl trawler thaw later` changes that."
         );
     }
 

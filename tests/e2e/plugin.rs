@@ -67,7 +67,8 @@ fn a_person_starts_freezes_thaws_and_follows_runs() {
     terminal.says(&["status", "first"]);
     assert_eq!(condition(&installed.ended("first"), "Succeeded"), Some("True"));
     installed.ended("second");
-    assert!(terminal.says(&["status", "first"]).contains("State       Complete"));
+    let status = terminal.says(&["status", "first"]);
+    assert!(status.contains("State       Complete") && status.contains("Drained"), "{status}");
     assert!(terminal.says(&["logs", "first", "--tail", "3"]).contains("token-0"));
     assert!(terminal.says(&["logs", "first", "--operator"]).contains("run begun"));
     let nodes = || terminal.says(&["nodes", "demo"]);
@@ -84,7 +85,7 @@ fn a_person_starts_freezes_thaws_and_follows_runs() {
     assert!(terminal.says(&["why", "third"]).contains("`kubectl trawler retry third`"));
     let (code, seen) = terminal.sees(&["retry", "third", "--wait"]);
     assert_eq!(code, 1, "all of its nodes fail again: {seen}");
-    assert!(seen.contains("over 1 nodes: gone"), "{seen}");
+    assert!(seen.contains("over 1 node: gone"), "{seen}");
     assert!(terminal.says(&["nodes", "demo", "--stale", "-o", "wide"]).contains("gone"));
     terminal.says(&["runs", "-o", "wide"]);
 

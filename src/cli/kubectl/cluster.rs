@@ -19,11 +19,11 @@ use crate::plugin::{
     NewRun, Retry, RunFacts, RunList, Told, dated_name, named_nodes, no_such, nodes_to_retry, retry_name,
 };
 
-/// Objects of one kind that are read, at most: lists come in parts of this size.
+/// Lists come in parts of this size.
 const PAGE: u32 = 500;
 
-/// Parts of a list that are read, at most.
-const MAX_PAGES: usize = 200;
+/// Objects of one kind that are held, at most.
+const MAX_OBJECTS: usize = 100_000;
 
 /// Labels of a crawler's Jobs and pods.
 const CRAWLER: &str = "app.kubernetes.io/component=crawler";
@@ -91,15 +91,21 @@ impl Cluster {
             parameters = parameters.labels(selector);
         }
         let mut found = Vec::new();
-        for _ in 0..MAX_PAGES {
+        loop {
             let part = api.list(&parameters).await.map_err(self.error::<K>("list"))?;
             found.extend(part.items);
             match part.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => break,
+                None => return Ok(found),
                 Some(token) => parameters = parameters.continue_token(&token),
             }
+            if found.len() >= MAX_OBJECTS {
+                let plural = K::plural(&());
+                return Err(AskError::Cluster(format!(
+                    "there are more than {MAX_OBJECTS} {plural} in {}: too many to look at",
+                    self.place()
+                )));
+            }
         }
-        Ok(found)
     }
 
     /// Runs, of a Catalog or of all.
@@ -213,12 +219,13 @@ impl Cluster {
         let jobs = or_unread(jobs, &mut unread);
         let pods = or_unread(pods, &mut unread);
         let events = or_unread(events, &mut unread);
-        let mut about: Vec<(&str, String)> = vec![("CrawlRun", run.name_any()), ("Catalog", catalog_name)];
-        about.extend(jobs.iter().map(|job| ("Job", job.name_any())));
-        about.extend(pods.iter().map(|pod| ("Pod", pod.name_any())));
+        let mut about = vec![run.uid()];
+        about.extend(catalog.iter().map(kube::ResourceExt::uid));
+        about.extend(jobs.iter().map(kube::ResourceExt::uid));
+        about.extend(pods.iter().map(kube::ResourceExt::uid));
         let born = run.metadata.creation_timestamp.as_ref().map(moment_of);
         let mut events: Vec<Told> = events.iter().filter_map(|event| told(event, &about)).collect();
-        // What happened to others of these names before this run was there is none of its affairs.
+        // What happened to its Catalog before this run was there is none of its affairs.
         events.retain(|event| event.at.is_none_or(|at| born.is_none_or(|born| at >= born)));
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         RunFacts { now, run, catalog, nodes, others, jobs, pods, events, unread }
@@ -308,10 +315,13 @@ fn or_unread<T: Default>(read: Result<T, AskError>, unread: &mut Vec<String>) ->
     })
 }
 
-/// An event, if it is about one of these.
-fn told(event: &Event, about: &[(&str, String)]) -> Option<Told> {
-    let (kind, name) = (event.involved_object.kind.as_deref()?, event.involved_object.name.as_deref()?);
-    about.iter().find(|(known, of)| *known == kind && of == name)?;
+/// An event, if it is about one of these. By uid: Jobs of other runs have had the same names.
+fn told(event: &Event, about: &[Option<String>]) -> Option<Told> {
+    let of = &event.involved_object;
+    let (kind, name) = (of.kind.as_deref()?, of.name.as_deref()?);
+    if of.uid.is_none() || !about.contains(&of.uid) {
+        return None;
+    }
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
     let last = event.last_timestamp.as_ref().map(|time| time.0);
     let at = series.or(last).or_else(|| event.event_time.as_ref().map(|time| time.0));

@@ -61,7 +61,10 @@ pub(super) async fn until_suspended(
         let row = RunRow::of(&run);
         // Until the operator has seen the change, what the status says is of before.
         let is_seen = observed.is_some() && observed >= run.metadata.generation;
-        if is_seen && (row.state == State::Frozen) == suspend {
+        // A run that has not begun hands nothing out, frozen or not.
+        let is_done =
+            if suspend { matches!(row.state, State::Frozen | State::Pending) } else { row.state != State::Frozen };
+        if is_seen && is_done && row.state.is_active() {
             return Ok(());
         }
         if !row.state.is_active() {

@@ -1,6 +1,7 @@
 //! `kubectl trawler logs`: what a run's crawlers say, or what the operator says of it.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -14,7 +15,7 @@ use super::args::LogsArgs;
 use super::cluster::Cluster;
 use super::error::AskError;
 use crate::api::names::RUN_UID_LABEL;
-use crate::cli::common::{complain, print};
+use crate::cli::common::complain;
 use crate::cli::exit;
 use crate::local::text::shown;
 use crate::plugin::end_of;
@@ -60,7 +61,9 @@ pub(super) async fn logs(cluster: &Cluster, args: &LogsArgs) -> Result<u8, AskEr
         }
         if !args.follow {
             while let Some(read) = readers.join_next().await {
-                note(read);
+                if has_nobody(read) {
+                    break;
+                }
             }
             return Ok(exit::OK);
         }
@@ -72,16 +75,24 @@ pub(super) async fn logs(cluster: &Cluster, args: &LogsArgs) -> Result<u8, AskEr
         tokio::pin!(pause);
         loop {
             tokio::select! {
-                Some(read) = readers.join_next() => note(read),
+                Some(read) = readers.join_next() => if has_nobody(read) {
+                    return Ok(exit::OK);
+                },
                 () = &mut pause => break,
             }
         }
     }
 }
 
-fn note(read: Result<Result<(), AskError>, tokio::task::JoinError>) {
-    if let Ok(Err(error)) = read {
-        complain(error);
+/// Whether whoever reads the output has gone (`| head`). What went wrong with one pod is said, and the others go on.
+fn has_nobody(read: Result<Result<bool, AskError>, tokio::task::JoinError>) -> bool {
+    match read {
+        Ok(Ok(is_heard)) => !is_heard,
+        Ok(Err(error)) => {
+            complain(error);
+            false
+        }
+        Err(_) => false,
     }
 }
 
@@ -118,18 +129,18 @@ fn speaks_of(line: &str, name: &str) -> bool {
     })
 }
 
-async fn read(cluster: Cluster, pod: String, words: Words, parameters: LogParams) -> Result<(), AskError> {
+async fn read(cluster: Cluster, pod: String, words: Words, parameters: LogParams) -> Result<bool, AskError> {
     let limit = if parameters.follow { u64::MAX } else { MAX_BYTES };
     let stream = cluster.api::<Pod>().log_stream(&pod, &parameters).await;
     let stream = stream.map_err(|error| AskError::of(error, "get", "pods/log", "", &cluster.place()))?;
     let mut lines = stream.take(limit).lines();
     while let Some(line) = lines.next().await {
         let line = line.map_err(|error| AskError::Cluster(format!("the log of pod {pod} ended: {error}")))?;
-        if words.has(&line) {
-            print(format_args!("{pod}: {}\n", shown(&line, MAX_LINE)));
+        if words.has(&line) && writeln!(io::stdout(), "{pod}: {}", shown(&line, MAX_LINE)).is_err() {
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ pub(super) fn main(args: KubectlArgs, log: &LogOptions) -> u8 {
         KubectlCommand::Top(args) => args.all.all_namespaces,
         _ => false,
     };
+    let is_followed = match &args.command {
+        KubectlCommand::Start(args) => args.wait,
+        KubectlCommand::Retry(args) => args.wait,
+        _ => false,
+    };
     block_on(async move {
         let done = async {
             let cluster = connect::connect(&args.place, all).await?;
@@ -81,7 +86,12 @@ pub(super) fn main(args: KubectlArgs, log: &LogOptions) -> u8 {
         };
         tokio::select! {
             done = done => done.unwrap_or_else(|error| fail(&error, error.code())),
-            _ = tokio::signal::ctrl_c() => exit::INTERRUPTED,
+            _ = tokio::signal::ctrl_c() => {
+                if is_followed {
+                    complain("interrupted; the run goes on without you");
+                }
+                exit::INTERRUPTED
+            }
         }
     })
 }
@@ -173,7 +183,8 @@ impl Asked {
     async fn retry(&self, args: &RetryArgs) -> Done {
         let (run, retry) = self.cluster.retry(&args.run, self.clock.now()).await?;
         let name = run.metadata.name.unwrap_or_default();
-        print(format_args!("run {name} was made, over {} nodes: {}\n", retry.nodes.len(), retry.nodes.join(", ")));
+        let nodes = if retry.nodes.len() == 1 { "node" } else { "nodes" };
+        print(format_args!("run {name} was made, over {} {nodes}: {}\n", retry.nodes.len(), retry.nodes.join(", ")));
         if retry.left_out > 0 {
             complain(format_args!(
                 "{} more nodes failed or are partial than a run can name; retry them from {} afterwards",

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::error::AskError;
 use crate::cli::common::{colours_on, fail, print, terminal_width};
 use crate::cli::exit;
-use crate::cli::top::{Pressed, Restored, read_keys};
+use crate::cli::top::{Pressed, Restored, end_signal, read_keys};
 use crate::clock::Clock;
 use crate::local::top::Key;
 use crate::plugin::RunList;
@@ -60,6 +60,8 @@ async fn watch(cluster: &Cluster, clock: &impl Clock, mut board: Board) -> io::R
     let reader = std::thread::spawn(move || read_keys(&sender));
     let colours = colours_on(&io::stdout());
     let mut look = Box::pin(look(cluster, Duration::ZERO));
+    let end_signal = end_signal();
+    tokio::pin!(end_signal);
     let end = loop {
         let now = clock.now();
         terminal.0.draw(|frame| frame.render_widget(View { board: &board, now, colours }, frame.area()))?;
@@ -73,6 +75,7 @@ async fn watch(cluster: &Cluster, clock: &impl Clock, mut board: Board) -> io::R
                 look = Box::pin(self::look(cluster, LOOK));
             }
             () = sleep(FRAME) => {}
+            () = &mut end_signal => break exit::INTERRUPTED,
         }
     };
     drop(keys);

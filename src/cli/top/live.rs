@@ -153,7 +153,7 @@ async fn at(moment: Option<Instant>) {
 
 /// Ends when somebody else wants this to end.
 #[cfg(unix)]
-async fn end_signal() {
+pub(in crate::cli) async fn end_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)] = signals else { return std::future::pending().await };
@@ -165,6 +165,6 @@ async fn end_signal() {
 }
 
 #[cfg(not(unix))]
-async fn end_signal() {
+pub(in crate::cli) async fn end_signal() {
     drop(tokio::signal::ctrl_c().await);
 }
