@@ -494,12 +494,12 @@ mod tests {
         ];
         facts.catalog =
             Some(catalog(&[said("DeletionHeld", "True", "MaxPercentExceeded", "90 records wait for a person")]));
-        facts.unread = vec!["you may not list pods in namespace harvest".into()];
+        facts.unread = vec!["you may not read pods".into()];
         assert_eq!(
             text(&facts),
             "Run young waits for nothing: it crawls. 2 of 7 nodes are complete, 2 crawlers at work, 12 tasks left in the queue. \
              Deletions of Catalog mobility are held: 90 records wait for a person. 1 of its 2 nodes can't be crawled now: acme \
-             (UnusableCredential: Secret x lacks the label). Not all was looked at: you may not list pods in namespace harvest.\n"
+             (UnusableCredential: Secret x lacks the label). Not all was looked at: you may not read pods.\n"
         );
     }
 

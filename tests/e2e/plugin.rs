@@ -1,4 +1,9 @@
 //! `kubectl trawler`, as a person types it. With `--nocapture` it prints what they see: docs/kubectl.md shows that.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, in its helpers too, and shows what it saw"
+)]
 
 use std::process::Command;
 use std::time::Duration;

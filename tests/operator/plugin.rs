@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trawler::api::RunMode;
 use trawler::cli::kubectl::{Cluster as Asked, Start};
+use trawler::clock::{Clock as _, SystemClock};
 use trawler::plugin::{Answer as _, End, Look, NodeList, Output, RunList, State, end_of, why};
 
 use super::cluster::{Cluster, condition};
 use super::on_one_thread;
 
 fn now() -> Timestamp {
-    Timestamp::now()
+    SystemClock::new().now()
 }
 
 fn catalog_of(cluster: &Cluster) -> String {

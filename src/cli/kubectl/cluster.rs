@@ -228,7 +228,7 @@ impl Cluster {
         // What happened to its Catalog before this run was there is none of its affairs.
         events.retain(|event| event.at.is_none_or(|at| born.is_none_or(|born| at >= born)));
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
-        RunFacts { now, run, catalog, nodes, others, jobs, pods, events, unread }
+        RunFacts { now, run, catalog, nodes, others, jobs, pods, events, unread: sentences(unread) }
     }
 
     /// Freezes a run or thaws it: what is written. Whether it is done the status says.
@@ -308,11 +308,28 @@ fn manager() -> String {
     format!("kubectl-{FIELD_MANAGER}")
 }
 
-fn or_unread<T: Default>(read: Result<T, AskError>, unread: &mut Vec<String>) -> T {
+fn or_unread<T: Default>(read: Result<T, AskError>, unread: &mut Vec<AskError>) -> T {
     read.unwrap_or_else(|error| {
-        unread.push(error.to_string());
+        unread.push(error);
         T::default()
     })
+}
+
+/// What could not be read, as sentences; missing rights in one.
+fn sentences(unread: Vec<AskError>) -> Vec<String> {
+    let mut forbidden = Vec::new();
+    let mut others = Vec::new();
+    for error in unread {
+        match error {
+            AskError::Forbidden { resource, .. } => forbidden.push(resource),
+            error => others.push(error.to_string()),
+        }
+    }
+    others.dedup();
+    if !forbidden.is_empty() {
+        others.insert(0, format!("you may not read {}", forbidden.join(", ")));
+    }
+    others
 }
 
 /// An event, if it is about one of these. By uid: Jobs of other runs have had the same names.

@@ -13,6 +13,24 @@ pub enum AskError {
     /// The cluster did not do it.
     #[error("{0}")]
     Cluster(String),
+    /// A right is missing.
+    #[error(
+        "you may not {verb} {resource} in {place}; ask for a role that allows it, and see `kubectl auth can-i {verb} {resource}{}`",
+        flag_of(place)
+    )]
+    Forbidden {
+        /// What was tried.
+        verb: String,
+        /// With what, as `crawlruns.trawler.dev`.
+        resource: String,
+        /// Where: `namespace harvest`, or `all namespaces`.
+        place: String,
+    },
+}
+
+/// The option of kubectl that means this place.
+fn flag_of(place: &str) -> String {
+    place.strip_prefix("namespace ").map_or_else(|| " -A".to_owned(), |name| format!(" -n {name}"))
 }
 
 impl AskError {
@@ -23,10 +41,9 @@ impl AskError {
             kube::Error::Api(status) if status.code == 401 => {
                 Self::Cluster("the API server does not know you (401): log in again, or choose another --context".to_owned())
             }
-            kube::Error::Api(status) if status.is_forbidden() => Self::Cluster(format!(
-                "you may not {verb} {resource} in {place}; ask for a role that allows it, and see `kubectl auth can-i {verb} \
-                 {resource}`"
-            )),
+            kube::Error::Api(status) if status.is_forbidden() => {
+                Self::Forbidden { verb: verb.to_owned(), resource, place: place.to_owned() }
+            }
             // A name that is not there is asked for otherwise: the kind itself is not known.
             kube::Error::Api(status) if status.code == 404 && group == crate::api::names::GROUP => Self::Cluster(
                 "this cluster does not know Trawler's kinds (trawler.dev/v1alpha1): install the chart, or choose another \
@@ -52,7 +69,7 @@ impl AskError {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
-            Self::Cluster(_) => exit::FAILED,
+            Self::Cluster(_) | Self::Forbidden { .. } => exit::FAILED,
         }
     }
 }
@@ -83,7 +100,7 @@ mod tests {
         assert_eq!(
             said(403, "Forbidden", "crawlruns.trawler.dev is forbidden"),
             "you may not list crawlruns.trawler.dev in namespace harvest; ask for a role that allows it, and see `kubectl auth \
-             can-i list crawlruns.trawler.dev`"
+             can-i list crawlruns.trawler.dev -n harvest`"
         );
     }
 

@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::error::AskError;
 use crate::cli::common::{complain, print};
 use crate::cli::exit;
-use crate::clock::{Clock, Stopwatch};
+use crate::clock::Stopwatch;
 use crate::plugin::{End, RunRow, State, end_of, progress_line};
 
 /// Between two looks.
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(2);
 const PATIENCE: u32 = 30;
 
 /// Follows a run to its end; a line is printed when something changed. The exit code is that of `trawler run`.
-pub(super) async fn to_the_end(cluster: &Cluster, name: &str, clock: &impl Clock) -> Result<u8, AskError> {
+pub(super) async fn to_the_end(cluster: &Cluster, name: &str) -> Result<u8, AskError> {
     let mut said = String::new();
     let mut failures = 0;
     loop {
@@ -33,7 +33,7 @@ pub(super) async fn to_the_end(cluster: &Cluster, name: &str, clock: &impl Clock
             Err(error) => return Err(error),
         };
         failures = 0;
-        let line = progress_line(&run, clock.now());
+        let line = progress_line(&run);
         if line != said {
             print(format_args!("{line}\n"));
             said = line;

@@ -177,7 +177,7 @@ impl Asked {
         let run = self.cluster.start(&start, self.clock.now()).await?;
         let name = run.metadata.name.unwrap_or_default();
         print(format_args!("run {name} was made\n"));
-        if args.wait { follow::to_the_end(&self.cluster, &name, &self.clock).await } else { Ok(exit::OK) }
+        if args.wait { follow::to_the_end(&self.cluster, &name).await } else { Ok(exit::OK) }
     }
 
     async fn retry(&self, args: &RetryArgs) -> Done {
@@ -198,6 +198,6 @@ impl Asked {
                 retry.unnamed
             ));
         }
-        if args.wait { follow::to_the_end(&self.cluster, &name, &self.clock).await } else { Ok(exit::OK) }
+        if args.wait { follow::to_the_end(&self.cluster, &name).await } else { Ok(exit::OK) }
     }
 }
