@@ -1,4 +1,5 @@
 //! What `kubectl trawler` reads and does, over the operator that it speaks of.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ async fn why_of(asked: &Asked, name: &str) -> trawler::plugin::Why {
 
 #[tokio::test]
 async fn a_run_is_started_seen_and_followed_to_its_end() {
-    on_one_thread(async {
+    on_one_thread(Box::pin(async {
         let cluster = Cluster::start().await;
         let asked = asked(&cluster);
         let catalog = catalog_of(&cluster);
@@ -67,13 +68,13 @@ async fn a_run_is_started_seen_and_followed_to_its_end() {
         assert!(why.text(&plain()).starts_with(&format!("Run {name} waits for nothing: it ended well ")), "{why:?}");
         let nothing = asked.retry(&name, now()).await.unwrap_err().to_string();
         assert_eq!(nothing, format!("no node of run {name} failed or is partial: there is nothing to retry"));
-    })
+    }))
     .await;
 }
 
 #[tokio::test]
 async fn a_run_is_frozen_and_thawed_and_says_why_it_stands() {
-    on_one_thread(async {
+    on_one_thread(Box::pin(async {
         let cluster = Cluster::start().await;
         let _operator = cluster.operator();
         let asked = asked(&cluster);
@@ -103,13 +104,13 @@ async fn a_run_is_frozen_and_thawed_and_says_why_it_stands() {
         let late = asked.set_suspended("cold", true).await.unwrap_err().to_string();
         assert_eq!(late, "run cold has ended; there is nothing to freeze or to thaw");
         cluster.ended("next").await;
-    })
+    }))
     .await;
 }
 
 #[tokio::test]
 async fn what_failed_is_tried_again_in_a_run_of_its_own() {
-    on_one_thread(async {
+    on_one_thread(Box::pin(async {
         let cluster = Cluster::start().await;
         let labels = cluster.api.objects("catalognodes")[0]["metadata"]["labels"].clone();
         cluster
@@ -128,13 +129,13 @@ async fn what_failed_is_tried_again_in_a_run_of_its_own() {
         assert_eq!((retry.nodes.as_slice(), retry.left_out, retry.unnamed), (&["gone".to_owned()][..], 0, 0));
         assert_eq!(made.spec.settings.catalog_node_names, ["gone"]);
         assert!(made.metadata.name.unwrap().starts_with("first-retry-"));
-    })
+    }))
     .await;
 }
 
 #[tokio::test]
 async fn names_that_are_not_there_are_answered_with_those_that_are() {
-    on_one_thread(async {
+    on_one_thread(Box::pin(async {
         let cluster = Cluster::start().await;
         let asked = asked(&cluster);
         let catalog = catalog_of(&cluster);
@@ -153,6 +154,6 @@ async fn names_that_are_not_there_are_answered_with_those_that_are() {
         );
         let nodes = NodeList::of(&asked.nodes(Some(&catalog)).await.unwrap(), true).nodes;
         assert_eq!(nodes.len(), 5, "none was crawled yet");
-    })
+    }))
     .await;
 }

@@ -200,11 +200,11 @@ impl Cluster {
         let catalogs = self.api::<Catalog>();
         let (catalog, nodes, runs, jobs, pods, events) = tokio::join!(
             catalogs.get_opt(&catalog_name),
-            self.list::<CatalogNode>(None),
-            self.list::<CrawlRun>(None),
-            self.list::<Job>(Some(&selector)),
-            self.list::<Pod>(Some(&selector)),
-            self.list::<Event>(None),
+            Box::pin(self.list::<CatalogNode>(None)),
+            Box::pin(self.list::<CrawlRun>(None)),
+            Box::pin(self.list::<Job>(Some(&selector))),
+            Box::pin(self.list::<Pod>(Some(&selector))),
+            Box::pin(self.list::<Event>(None)),
         );
         let mut unread = Vec::new();
         let catalog = or_unread(catalog.map_err(self.error::<Catalog>("get")), &mut unread);
