@@ -19,6 +19,7 @@
 //! | doing the work | [`crawler`] |
 //! | how catalogues speak | [`protocol`] |
 //! | where it lands | [`store`] |
+//! | what people are told of a cluster | [`plugin`] |
 //!
 //! `docs/architecture.md` walks one record through all of them.
 
@@ -50,4 +51,5 @@ pub mod store;
 pub mod cli;
 pub mod demo;
 pub mod generate;
+pub mod plugin;
 pub mod telemetry;

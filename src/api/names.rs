@@ -25,5 +25,11 @@ pub const ALLOWED_ORIGINS_ANNOTATION: &str = "trawler.dev/allowed-origins";
 /// The key of a ConfigMap that holds certificates of authorities in PEM.
 pub const CA_KEY: &str = "ca.crt";
 
+/// Label on every run that was made for a Catalog: the Catalog's name.
+pub const CATALOG_LABEL: &str = "trawler.dev/catalog";
+
+/// Label on a crawler's Job and pod: the uid of its CrawlRun.
+pub const RUN_UID_LABEL: &str = "trawler.dev/crawl-run-uid";
+
 /// The manager of the fields that Trawler applies.
 pub const FIELD_MANAGER: &str = "trawler";

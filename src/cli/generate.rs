@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
 use super::common::{fail, print};
-use super::{command, exit};
+use super::{command, exit, plugin_command};
 use crate::generate::{Mode, Output, apply, completions, crds, man_pages, reference, samples};
 
 /// Write the files that are made from the code, or check that they are up to date.
@@ -50,15 +50,19 @@ pub(super) fn main(args: &GenerateArgs) -> u8 {
         What::All => committed(),
         What::Crds => vec![crds()],
         What::Samples => vec![samples()],
-        What::Docs => vec![reference(&command())],
+        What::Docs => vec![reference(&command(), &plugin_command())],
         What::Completions => {
             if let Some(shell) = args.shell {
                 clap_complete::generate(shell, &mut command(), "trawler", &mut std::io::stdout());
                 return exit::OK;
             }
-            return written(completions(&command(), &args.dir).map(|_| ()), args);
+            let both = [command(), plugin_command()];
+            return written(both.iter().try_for_each(|command| completions(command, &args.dir).map(|_| ())), args);
         }
-        What::Man => return written(man_pages(&command(), &args.dir), args),
+        What::Man => {
+            let both = [command(), plugin_command()];
+            return written(both.iter().try_for_each(|command| man_pages(command, &args.dir)), args);
+        }
     };
     let mode = if args.check { Mode::Check } else { Mode::Write };
     match apply(&args.dir, &outputs, mode) {
@@ -73,7 +77,7 @@ pub(super) fn main(args: &GenerateArgs) -> u8 {
 
 /// What is kept in the tree.
 pub(crate) fn committed() -> Vec<Output> {
-    vec![crds(), samples(), reference(&command())]
+    vec![crds(), samples(), reference(&command(), &plugin_command())]
 }
 
 fn written(result: std::io::Result<()>, args: &GenerateArgs) -> u8 {

@@ -5,6 +5,7 @@ mod crawl;
 mod demo;
 mod generate;
 mod init;
+pub mod kubectl;
 mod operator;
 mod plan;
 mod probe;
@@ -56,6 +57,8 @@ enum Command {
     Probe(probe::ProbeArgs),
     Queue(queue::QueueArgs),
     Top(top::TopArgs),
+    #[command(hide = true)]
+    Kubectl(kubectl::KubectlArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -89,7 +92,11 @@ mod exit {
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = kubectl::called_as_plugin(&arguments) {
+        return ExitCode::from(code);
+    }
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
@@ -109,9 +116,15 @@ pub fn main() -> ExitCode {
         Command::Crawl(args) => crawl::main(&args, &cli.log),
         Command::Queue(args) => queue::main(args),
         Command::Top(args) => top::main(&args),
+        Command::Kubectl(args) => kubectl::main(args, &cli.log),
         Command::Generate(args) => generate::main(&args),
     };
     ExitCode::from(code)
+}
+
+/// The command line of the kubectl plugin as data.
+pub fn plugin_command() -> clap::Command {
+    kubectl::command()
 }
 
 /// The command line as data: for completions, man pages and the reference.

@@ -1,4 +1,4 @@
-//! `docs/reference/cli.md`: every argument of every subcommand.
+//! `docs/reference/cli.md` and `kubectl.md`: every argument of every subcommand.
 
 use clap::{Arg, Command};
 
@@ -6,12 +6,13 @@ use super::GeneratedFile;
 use super::page::{Page, in_table};
 
 /// The page of the command: what each subcommand is for, its arguments, and the variables that it reads.
-pub fn cli_page(command: &Command) -> GeneratedFile {
+pub fn cli_page(command: &Command, name: &str) -> GeneratedFile {
     let mut command = command.clone();
     command.build();
-    let mut page = Page::new(&format!("The `{}` command", command.get_name()));
+    let words = command.get_bin_name().unwrap_or(command.get_name());
+    let mut page = Page::new(&format!("The `{words}` command"));
     command_section(&mut page, &command, 1);
-    GeneratedFile { name: "cli.md".to_owned(), content: page.0 }
+    GeneratedFile { name: name.to_owned(), content: page.0 }
 }
 
 fn command_section(page: &mut Page, command: &Command, depth: usize) {

@@ -10,10 +10,11 @@ use super::cli_reference::cli_page;
 use super::page::{Page, in_table};
 use super::{GeneratedFile, Output, with_whole_numbers};
 
-/// The pages of all kinds and of the command.
-pub fn reference(command: &Command) -> Output {
+/// The pages of all kinds, of the command and of the kubectl plugin.
+pub fn reference(command: &Command, plugin: &Command) -> Output {
     let mut files: Vec<GeneratedFile> = crate::api::crd::crds().iter().map(kind_page).collect();
-    files.push(cli_page(command));
+    files.push(cli_page(command, "cli.md"));
+    files.push(cli_page(plugin, "kubectl.md"));
     files.push(environment_page());
     Output { target: "docs", directory: "docs/reference", files }
 }

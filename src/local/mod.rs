@@ -18,7 +18,7 @@ pub mod records;
 mod result_files;
 mod run;
 pub mod secrets;
-mod suggest;
+pub(crate) mod suggest;
 mod summary;
 mod supervise;
 pub mod text;

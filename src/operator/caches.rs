@@ -225,7 +225,9 @@ fn readable<K: Resource<DynamicType = ()>>(
         let kind = K::kind(&()).into_owned();
         let mut faults = unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         match guard.0 {
-            Ok(object) => {
+            Ok(mut object) => {
+                // Who wrote what is of no use here, and often the larger part.
+                object.meta_mut().managed_fields = None;
                 faults.remove(&(kind, object.meta().name.clone().unwrap_or_default()));
                 Some(object)
             }
@@ -264,6 +266,7 @@ where
             if let Event::Apply(object) | Event::Delete(object) = &event {
                 touched.extend(object.labels().get(RUN_UID_LABEL).cloned());
             }
+            let event = without_managers(event);
             let is_relisted = matches!(event, Event::InitDone);
             let runs = |store: Store<K>| {
                 let objects = store.state();
@@ -282,6 +285,13 @@ where
     reader
 }
 
+fn without_managers<K: Resource>(mut event: Event<K>) -> Event<K> {
+    if let Event::Apply(object) | Event::InitApply(object) = &mut event {
+        object.meta_mut().managed_fields = None;
+    }
+    event
+}
+
 /// Watches Secrets that are labelled as credentials: their names, labels and annotations, never their content.
 fn watch_credentials(
     api: Api<PartialObjectMeta<Secret>>,
@@ -293,6 +303,7 @@ fn watch_credentials(
         let config = watcher::Config::default().labels(&format!("{CREDENTIAL_LABEL}=true"));
         let mut events = watcher::watcher(api, config).default_backoff().boxed();
         while let Some(event) = next_event(&mut events, "Secret").await {
+            let event = without_managers(event);
             let touched = touched_by(&event);
             let is_relisted = matches!(event, Event::InitDone);
             writer.apply_watcher_event(&event);

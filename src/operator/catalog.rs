@@ -17,6 +17,7 @@ use super::crawl_run::is_final;
 use super::error::OperatorError;
 use super::world::World;
 use crate::api::conditions::{DELETION_HELD, READY, STALLED, SUCCEEDED, abnormal, ready};
+pub(crate) use crate::api::names::CATALOG_LABEL;
 use crate::api::names::RUN_REQUESTED_AT_ANNOTATION;
 use crate::api::times::{moment_of, time_of};
 use crate::api::{
@@ -28,8 +29,6 @@ use crate::task::CatalogName;
 
 /// Label on a run that a schedule made: the schedule's name.
 pub(crate) const SCHEDULE_LABEL: &str = "trawler.dev/schedule";
-/// Label on every run that a Catalog made: the Catalog's name.
-pub(crate) const CATALOG_LABEL: &str = "trawler.dev/catalog";
 
 pub(crate) const KIND: &str = "Catalog";
 
@@ -130,19 +129,25 @@ async fn apply(catalog: &Catalog, plan: &SchedulePlan, world: &World) -> Result<
 }
 
 fn new_run(catalog: &Catalog, start: &NewRun, world: &World) -> CrawlRun {
-    let template = &catalog.spec.run_template;
-    let name = catalog.name_any();
-    let mut labels: BTreeMap<String, String> = template.metadata.labels.clone();
-    labels.insert(CATALOG_LABEL.to_owned(), name.clone());
+    let settings = RunSettings { mode: start.mode, ..catalog.spec.run_template.spec.clone() };
+    let mut run = run_of(catalog, &start.name, settings);
+    run.metadata.namespace = Some(world.namespace.clone());
     if let Some(schedule) = &start.schedule {
-        labels.insert(SCHEDULE_LABEL.to_owned(), schedule.clone());
+        run.labels_mut().insert(SCHEDULE_LABEL.to_owned(), schedule.clone());
     }
+    run
+}
+
+/// A run of a Catalog: with its template's labels and annotations, and gone when the Catalog is.
+pub(crate) fn run_of(catalog: &Catalog, name: &str, settings: RunSettings) -> CrawlRun {
+    let template = &catalog.spec.run_template;
+    let catalog_ref = ObjectRef { name: catalog.name_any() };
+    let mut labels: BTreeMap<String, String> = template.metadata.labels.clone();
+    labels.insert(CATALOG_LABEL.to_owned(), catalog_ref.name.clone());
     let annotations = Some(template.metadata.annotations.clone()).filter(|annotations| !annotations.is_empty());
-    let settings = RunSettings { mode: start.mode, ..template.spec.clone() };
-    let mut run = CrawlRun::new(&start.name, CrawlRunSpec { catalog_ref: ObjectRef { name }, settings });
+    let mut run = CrawlRun::new(name, CrawlRunSpec { catalog_ref, settings });
     run.metadata = ObjectMeta {
-        name: Some(start.name.clone()),
-        namespace: Some(world.namespace.clone()),
+        name: Some(name.to_owned()),
         labels: Some(labels),
         annotations,
         owner_references: catalog.controller_owner_ref(&()).map(|mut owner| {

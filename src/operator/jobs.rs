@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::settings::{CrawlerClass, Settings};
 use crate::api::CrawlerResources;
+pub(crate) use crate::api::names::RUN_UID_LABEL;
 use crate::config;
 use crate::task::RunId;
 
@@ -21,8 +22,6 @@ use crate::task::RunId;
 pub(crate) const INSTANCE_LABEL: &str = "trawler.dev/instance";
 /// Which token it holds.
 pub(crate) const TOKEN_LABEL: &str = "trawler.dev/token";
-/// The uid of its CrawlRun.
-pub(crate) const RUN_UID_LABEL: &str = "trawler.dev/crawl-run-uid";
 /// The name of its CrawlRun: too long for a label.
 pub(crate) const RUN_ANNOTATION: &str = "trawler.dev/crawl-run";
 /// The group of nodes that it serves.

@@ -40,6 +40,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::caches::Caches;
+pub(crate) use self::catalog::run_of;
+pub(crate) use self::fates::{Trouble, trouble};
 use self::http::Readiness;
 use self::leader::Election;
 use self::metrics::Metrics;

@@ -12,7 +12,7 @@ fn dry_run(object: &Value) -> Result<String, String> {
     run(tool("kubectl").args(["-n", "default", "apply", "--dry-run=server", "-f", &path]))
 }
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "trawler.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
@@ -101,18 +101,18 @@ fn rules() -> Vec<Rule> {
 #[test]
 fn every_rule_accepts_what_keeps_it_and_refuses_what_does_not_in_a_sentence() {
     for (about, kind, kept, broken, message) in rules() {
-        dry_run(&object(kind, "kept", kept)).unwrap_or_else(|why| panic!("{about}: {why}"));
-        let refused = dry_run(&object(kind, "broken", broken)).expect_err(about);
+        dry_run(&object(kind, "kept", &kept)).unwrap_or_else(|why| panic!("{about}: {why}"));
+        let refused = dry_run(&object(kind, "broken", &broken)).expect_err(about);
         assert!(refused.contains(message), "{about}: {refused}");
     }
     let long = "c".repeat(53);
-    let refused = dry_run(&object("Catalog", &long, json!({"catalogNodeSelector": {}}))).unwrap_err();
+    let refused = dry_run(&object("Catalog", &long, &json!({"catalogNodeSelector": {}}))).unwrap_err();
     assert!(refused.contains("at most 52 characters"), "{refused}");
 }
 
 #[test]
 fn of_a_run_only_what_may_change_changes() {
-    let before = object("CrawlRun", "fixed", json!({"catalogRef": {"name": "nowhere"}, "suspend": true}));
+    let before = object("CrawlRun", "fixed", &json!({"catalogRef": {"name": "nowhere"}, "suspend": true}));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), before.to_string()).unwrap();
     run(tool("kubectl").args(["-n", "default", "apply", "-f", &file.path().display().to_string()])).unwrap();

@@ -52,7 +52,7 @@ impl Installed {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let options = DemoOptions { address, latency, ..DemoOptions::default() };
         let federation = runtime.block_on(DemoFederation::start(options)).unwrap();
-        let history = runtime.block_on(async { judge::follow(client().await, namespace.0.clone()).await });
+        let history = runtime.block_on(async { judge::follow(client().await, &namespace.0) });
         let installed = Self { namespace, federation, history, runtime };
         installed.helm("install", values).unwrap();
         installed.namespace.apply(&installed.federation.manifests());

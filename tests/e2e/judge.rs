@@ -35,10 +35,10 @@ pub(crate) enum State {
 /// What the API server told, in its order.
 pub(crate) type History = Arc<Mutex<Vec<Told>>>;
 
-/// Follows the crawlers of a namespace until the runtime that it is a task of ends.
-pub(crate) async fn follow(client: Client, namespace: String) -> History {
+/// Follows the crawlers of a namespace, in tasks of the runtime that this is called in.
+pub(crate) fn follow(client: Client, namespace: &str) -> History {
     let history = History::default();
-    let (jobs, pods) = (Api::namespaced(client.clone(), &namespace), Api::namespaced(client, &namespace));
+    let (jobs, pods) = (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
     tokio::spawn(follow_kind::<Job>(jobs, history.clone(), |job| Told {
         kind: "Job",
         uid: job.uid().unwrap_or_default(),

@@ -17,5 +17,6 @@ mod installed;
 mod judge;
 mod kubectl;
 mod lifecycle;
+mod plugin;
 mod runs;
 mod upheaval;

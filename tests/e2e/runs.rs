@@ -127,7 +127,7 @@ fn two_runs_share_the_tokens_by_weight_and_leave_none_idle() {
         ));
     }
     let of = |name: &str| installed.namespace.get("crawlrun", name).unwrap_or_default()["status"].clone();
-    let shares = eventually(Duration::from_secs(60), || {
+    let shares = eventually(Duration::from_mins(1), || {
         let held = ["heavy", "light"].map(|name| of(name)["tokens"]["held"].as_i64().unwrap_or(0));
         (held == [3, 1]).then_some(held)
     });

@@ -174,7 +174,7 @@ fn a_crawler_that_is_preempted_charges_nobody() {
          image: trawler.dev/redis:test\n    imagePullPolicy: Never\n    command: [sh, -c, 'read -t 8 x < /dev/zero; exit 0']\n    \
          resources: {requests: {cpu: 1500m}}\n    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
     );
-    let preempted = eventually(Duration::from_secs(60), || {
+    let preempted = eventually(Duration::from_mins(1), || {
         let events = installed.namespace.kubectl(&["get", "events", "-o", "json"]).ok()?;
         events.contains("\"Preempted\"").then_some(())
     });
@@ -195,7 +195,7 @@ fn a_machine_that_falls_silent_while_pods_go_on_loses_nothing() {
     installed.run("silent", "  crawler: {concurrency: 1}");
     installed.midway("silent");
     process("stop");
-    let told_to_go = eventually(Duration::from_secs(120), || {
+    let told_to_go = eventually(Duration::from_mins(2), || {
         let pods = installed.crawler_pods();
         pods.iter().any(|pod| !pod["metadata"]["deletionTimestamp"].is_null()).then_some(())
     });

@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 const SHARED: [&str; 7] = ["clock", "config", "finding", "flow", "outcome", "record", "task"];
 
 /// What each module may use, beside itself.
-const ARROWS: [Arrow; 15] = [
+const ARROWS: [Arrow; 16] = [
     Arrow { from: "api", to: &[], why: "what is asked knows nothing of how it is done" },
     Arrow {
         from: "planner",
@@ -45,6 +45,20 @@ const ARROWS: [Arrow; 15] = [
         from: "operator",
         to: &["api", "planner", "queue", "store", "run", SHARED_WORDS],
         why: "the operator plans and applies; crawling is done in pods",
+    },
+    Arrow {
+        from: "plugin",
+        to: &[
+            "api",
+            "local::grid",
+            "local::suggest",
+            "local::text",
+            "operator::run_of",
+            "operator::Trouble",
+            "operator::trouble",
+            SHARED_WORDS,
+        ],
+        why: "what people are told of a cluster follows from what was read there, in the words of the operator",
     },
     Arrow { from: "telemetry", to: &[SHARED_WORDS], why: "logging is set up for all and by nobody below" },
     Arrow {
@@ -87,18 +101,18 @@ const CRATES: [(&[&str], &[&str], &str); 7] = [
     ),
     (
         &["hyper", "hyper_util", "http_body_util"],
-        &["demo", "crawler", "operator"],
+        &["demo", "crawler", "operator::http"],
         "HTTP is spoken by the crawler, the demo and the operator's probes",
     ),
     (
         &["clap", "clap_complete", "clap_mangen", "comfy_table", "indicatif", "ratatui", "crossterm"],
-        &["cli", "config", "generate", "local", "telemetry"],
+        &["cli", "config", "generate", "local", "plugin", "telemetry"],
         "speaking with people is for the command line and for what reports to a terminal",
     ),
 ];
 
 /// Modules without futures: same input, same output.
-const PURE: [&str; 4] = ["api", "planner", "protocol", "task"];
+const PURE: [&str; 5] = ["api", "planner", "plugin", "protocol", "task"];
 
 /// Crates of the running world, which pure modules can't use.
 const RUNNING: [&str; 4] = ["tokio", "tokio_util", "futures_util", "async_trait"];

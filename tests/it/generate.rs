@@ -35,7 +35,8 @@ fn the_tree_holds_what_the_code_makes() {
 
 #[test]
 fn the_reference_pages_are_what_the_code_makes() {
-    let report = apply(root(), &[reference(&trawler::cli::command())], Mode::Check).unwrap();
+    let report =
+        apply(root(), &[reference(&trawler::cli::command(), &trawler::cli::plugin_command())], Mode::Check).unwrap();
     assert!(report.drift.is_empty(), "{report}");
 }
 
@@ -83,7 +84,7 @@ fn the_samples_are_valid_together() {
 
 #[test]
 fn the_page_of_the_command_names_every_argument_with_its_variable() {
-    let page = reference(&command()).files.into_iter().find(|file| file.name == "cli.md").unwrap();
+    let page = reference(&command(), &command()).files.into_iter().find(|file| file.name == "cli.md").unwrap();
     assert_eq!(
         (page.name.as_str(), page.content.as_str()),
         (

@@ -18,6 +18,7 @@ mod api;
 mod architecture;
 mod ckan;
 mod cli;
+mod cli_kubectl;
 mod cli_queue;
 mod cli_redis;
 mod crawl_role;

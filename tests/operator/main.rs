@@ -13,6 +13,7 @@ mod api_server;
 mod believers;
 mod cluster;
 mod crashes;
+mod plugin;
 mod runs;
 
 /// Runs a test's body where an operator can run: its passes stay on one thread.

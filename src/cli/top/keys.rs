@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What came from the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pressed {
+pub(in crate::cli) enum Pressed {
     /// A key.
     Key(Key),
     /// Ctrl-C.
@@ -22,7 +22,7 @@ pub(super) enum Pressed {
 }
 
 /// Reads what is pressed until nobody listens any more, or the terminal is gone.
-pub(super) fn read(pressed: &UnboundedSender<Pressed>) {
+pub(in crate::cli) fn read(pressed: &UnboundedSender<Pressed>) {
     while !pressed.is_closed() {
         match event::poll(LOOK) {
             Ok(false) => {}

@@ -33,7 +33,14 @@ enum News {
 }
 
 /// The terminal, which is put back however this ends: by a return here, by a panic in the hook that `try_init` sets.
-struct Restored(DefaultTerminal);
+pub(in crate::cli) struct Restored(pub(in crate::cli) DefaultTerminal);
+
+impl Restored {
+    /// The terminal, taken.
+    pub(in crate::cli) fn open() -> io::Result<Self> {
+        ratatui::try_init().map(Self).inspect_err(|_| ratatui::try_restore().unwrap_or_default())
+    }
+}
 
 impl Drop for Restored {
     fn drop(&mut self) {
@@ -51,19 +58,16 @@ pub(super) async fn watch(
     screen: Screen,
     colours: bool,
 ) -> u8 {
-    let end = match ratatui::try_init() {
+    let end = match Restored::open() {
         Ok(terminal) => {
             let (sender, keys) = mpsc::unbounded_channel();
             let reader = std::thread::spawn(move || keys::read(&sender));
-            let watch = Watch { queue, reopen, clock, screen, colours, terminal: Restored(terminal) };
+            let watch = Watch { queue, reopen, clock, screen, colours, terminal };
             let end = watch.run(keys).await;
             reader.join().unwrap_or_default();
             end
         }
-        Err(error) => {
-            ratatui::try_restore().unwrap_or_default();
-            Err(error)
-        }
+        Err(error) => Err(error),
     };
     end.unwrap_or_else(|error| fail(format_args!("the terminal can't be used: {error}"), exit::FAILED))
 }
@@ -149,7 +153,7 @@ async fn at(moment: Option<Instant>) {
 
 /// Ends when somebody else wants this to end.
 #[cfg(unix)]
-async fn end_signal() {
+pub(in crate::cli) async fn end_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)] = signals else { return std::future::pending().await };
@@ -161,6 +165,6 @@ async fn end_signal() {
 }
 
 #[cfg(not(unix))]
-async fn end_signal() {
+pub(in crate::cli) async fn end_signal() {
     drop(tokio::signal::ctrl_c().await);
 }

@@ -7,6 +7,8 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 
+pub(super) use self::keys::{Pressed, read as read_keys};
+pub(super) use self::live::{Restored, end_signal};
 use super::common::{block_on, colours_on, fail, print, terminal_width};
 use super::exit;
 use super::redis::RedisOptions;
