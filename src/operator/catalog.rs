@@ -202,7 +202,7 @@ async fn report(
         Ok(_) if catalog.spec.suspend => {
             said.push(Said::new(
                 READY,
-                Holds::True,
+                Holds::False,
                 ready::SUSPENDED,
                 "spec.suspend is set: no run is started by schedule",
             ));

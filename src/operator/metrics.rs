@@ -38,6 +38,7 @@ pub(crate) struct Metrics {
     freshness: Family<Labels, Gauge<f64, AtomicU64>>,
     exits: Family<Labels, Counter>,
     queue_up: Gauge<i64, AtomicI64>,
+    redis_up: Gauge<i64, AtomicI64>,
 }
 
 impl Metrics {
@@ -56,6 +57,7 @@ impl Metrics {
             freshness: Family::default(),
             exits: Family::default(),
             queue_up: Gauge::default(),
+            redis_up: Gauge::default(),
         };
         let m = &metrics;
         registry.register("controller_runtime_reconcile", "Reconciles by result", m.reconciles.clone());
@@ -73,6 +75,7 @@ impl Metrics {
         );
         registry.register("trawler_crawler_exits", "Crawlers that have ended, by cause", m.exits.clone());
         registry.register("trawler_queue_up", "1: the queue answered when it was asked last", m.queue_up.clone());
+        registry.register("trawler_redis_up", "1: the queue's Redis could be reached", m.redis_up.clone());
         metrics.registry = Arc::new(registry);
         metrics
     }
@@ -109,7 +112,8 @@ impl Metrics {
         self.exits.get_or_create(&vec![("reason", cause.to_owned())]).inc();
     }
 
-    pub(crate) fn set_queue_up(&self, is_up: bool) {
+    pub(crate) fn set_queue_up(&self, is_reached: bool, is_up: bool) {
+        self.redis_up.set(i64::from(is_reached));
         self.queue_up.set(i64::from(is_up));
     }
 

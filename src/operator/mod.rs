@@ -49,7 +49,7 @@ pub use self::redis_secret::ensure_redis_secret;
 pub use self::settings::{CrawlerClass, CrawlerPod, Settings};
 use self::world::World;
 use crate::clock::SharedClock;
-use crate::queue::{Patience, SharedQueue};
+use crate::queue::{Patience, QueueError, SharedQueue};
 use crate::run::seeds::Seeds;
 use crate::store::SharedStore;
 
@@ -170,19 +170,19 @@ pub async fn operate(options: OperatorOptions) -> Result<(), String> {
 async fn look_at_queue(world: &World, readiness: &Readiness) {
     let mut was_up = true;
     loop {
-        let is_up = match tokio::time::timeout(QUEUE_LOOK, world.queue.runs()).await {
-            Ok(Ok(_)) => true,
+        let (is_reached, is_up) = match tokio::time::timeout(QUEUE_LOOK, world.queue.runs()).await {
+            Ok(Ok(_)) => (true, true),
             Ok(Err(error)) => {
                 if was_up {
-                    warn!("the queue can't be reached: {error}");
+                    warn!("the queue can't be used: {error}");
                 }
-                false
+                (!matches!(error, QueueError::Unreachable { .. }), false)
             }
-            Err(_) => false,
+            Err(_) => (false, false),
         };
         was_up = is_up;
         readiness.queue.store(is_up, Ordering::Release);
-        world.metrics.set_queue_up(is_up);
+        world.metrics.set_queue_up(is_reached, is_up);
         sweep::count(world);
         tokio::time::sleep(QUEUE_LOOK).await;
     }
