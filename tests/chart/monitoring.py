@@ -9,7 +9,7 @@ from common import objects, of_kind
 # What the operator and its libraries count.
 METRICS = {
     "up", "controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds_bucket",
-    "workqueue_depth", "rest_client_requests_total", "leader_election_master_status", "trawler_runs", "trawler_run_tasks", "trawler_tokens",
+    "leader_election_master_status", "trawler_runs", "trawler_run_tasks", "trawler_tokens",
     "trawler_node_freshness_seconds", "trawler_nodes", "trawler_crawler_exits_total", "trawler_queue_up", "trawler_redis_up",
 }
 STATES = {
