@@ -16,6 +16,7 @@ mod definitions;
 mod installed;
 mod judge;
 mod kubectl;
+mod latency;
 mod lifecycle;
 mod plugin;
 mod runs;
