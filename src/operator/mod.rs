@@ -129,6 +129,7 @@ pub async fn operate(options: OperatorOptions) -> Result<(), String> {
         patience: Patience::default().at_most(Duration::from_secs(10)),
         metrics,
         leads,
+        store_lost: CancellationToken::new(),
         memory: std::sync::Mutex::default(),
         changes,
     });
@@ -155,6 +156,9 @@ pub async fn operate(options: OperatorOptions) -> Result<(), String> {
     tokio::select! {
         ended = work => ended,
         () = look_at_queue(&world, &readiness) => Ok(()),
+        () = world.store_lost.cancelled() => {
+            Err("the store is not as this process left it (emptied, or an older copy); started anew, it goes on with what there is".to_owned())
+        }
         Some(ended) = watches.join_next() => {
             ended.map_err(|error| format!("a watch ended: {error}")).and(Err("a watch ended".to_owned()))
         }

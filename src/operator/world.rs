@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::caches::{Caches, Change};
@@ -28,7 +29,7 @@ use crate::planner::RunDemand;
 use crate::queue::{LaneStatus, Patience, SharedQueue};
 use crate::run::seeds::Seeds;
 use crate::run::{NodeResult, Report};
-use crate::store::{NodeState, SharedStore};
+use crate::store::{NodeState, SharedStore, StoreError};
 use crate::task::{CatalogName, NodeName};
 
 /// What all drivers are given.
@@ -46,6 +47,8 @@ pub(crate) struct World {
     pub(crate) metrics: Metrics,
     pub(crate) recorder: Recorder,
     pub(crate) leads: Arc<AtomicBool>,
+    /// Cancelled when the store is another one than this process began with: it can do nothing any more.
+    pub(crate) store_lost: CancellationToken,
     pub(crate) memory: Mutex<Memory>,
     pub(crate) changes: UnboundedSender<Change>,
 }
@@ -138,6 +141,9 @@ impl World {
     /// Counts a failure of an object, and says how many there were in a row.
     pub(crate) fn note_failure(&self, kind: &'static str, name: &str, error: &OperatorError) -> u32 {
         self.metrics.reconcile_failed(kind);
+        if matches!(error, OperatorError::Store(StoreError::Lost { .. } | StoreError::SessionOver { .. })) {
+            self.store_lost.cancel();
+        }
         let mut memory = self.memory();
         let failures = memory.failures.entry(format!("{kind}/{name}")).or_default();
         *failures = failures.saturating_add(1);
