@@ -108,7 +108,7 @@ fn a_verdict_names_law_node_window_and_numbers() {
             "Stale: node a: held in another version than the one served: a-010",
             "Swept: node a: deleted, though it still exists: a-010",
             "KeptGone: node a: held, though a complete traversal did not see it: a-000",
-            "Window: budget \"gentle\": 11 requests arrived within 0.045 s from 0.000 s on; at most 10 are allowed in any \
+            "Window: budget \"gentle\": 11 requests arrived within 0.000 s from 0.000 s on; at most 10 are allowed in any \
              1.000 s, of which 0.250 s are forgiven for the way from permit to server",
             "Use: budget \"gentle\": of what was allowed 62.4 % was used while work waited, for 8.0 s; at least 90 % is to be",
             "Concurrency: budget \"gentle\": 5 requests were under way at 0.020 s; at most 4 may be",
