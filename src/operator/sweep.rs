@@ -67,6 +67,7 @@ pub(super) fn count(world: &World) {
             ("leased", ledger.leased),
             ("done", ledger.done),
             ("dead", ledger.dead),
+            ("dropped", ledger.dropped),
         ]
         .map(|(state, count)| (catalog, state, count))
     }));
